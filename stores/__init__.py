@@ -1,0 +1,1 @@
+"""What Postgres remembers: one module per table, SQL beside its function."""

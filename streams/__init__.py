@@ -1,0 +1,1 @@
+"""Concord: an exactly-once stream processor that makes payment results agree."""

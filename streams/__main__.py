@@ -1,0 +1,44 @@
+"""`concord`: the command line. Commands are loaded when they are called, so that `--help` needs no Kafka client."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final
+
+import click
+
+COMMANDS: Final = {
+    "audit": "streams.cli.audit:audit",
+    "demo": "streams.cli.demo:demo",
+    "dev": "streams.cli.dev:dev",
+    "docs": "streams.cli.docs:docs",
+    "explain": "streams.cli.explain:explain",
+    "ingest": "streams.cli.ingest:ingest",
+    "topics": "streams.cli.topics:topics",
+    "worker": "streams.cli.worker:worker",
+}
+
+
+class Lazy(click.Group):
+    """A group whose commands live in modules of their own."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name].split(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="concord")
+def main() -> None:
+    """Concord makes payment results agree, exactly once."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One thin module per role: decode, check, hand on. None knows another."""

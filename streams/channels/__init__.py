@@ -1,0 +1,1 @@
+"""One adapter per channel: verify, parse, map. No network here."""

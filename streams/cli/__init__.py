@@ -1,0 +1,1 @@
+"""The commands of `concord`, one module each: parse, call, print."""

@@ -1,0 +1,1 @@
+"""Exactly once on Kafka: one transactional owner per partition. It knows no payment."""

@@ -1,0 +1,125 @@
+"""Configuration: every `CONCORD_*` environment variable, read in one place and never at import.
+
+| variable | meaning | default |
+| --- | --- | --- |
+| `CONCORD_KAFKA` | bootstrap servers, `host:port[,host:port]` | `localhost:9092` |
+| `CONCORD_KAFKA_SECURITY` | `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL` | `PLAINTEXT` |
+| `CONCORD_KAFKA_CA`, `_CERT`, `_KEY`, `_KEY_PASSWORD` | PEM files (and the key's password) for TLS | the system's authorities |
+| `CONCORD_KAFKA_SASL`, `_USER`, `_PASSWORD` | `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, with a user and a password | |
+| `CONCORD_TOPIC_PREFIX` | text before every topic name, so that environments can share a cluster | empty |
+| `CONCORD_REPLICATION` | replication factor of the topics that are created | topics.yaml |
+| `CONCORD_GROUP` | consumer group, and prefix of the transactional ids | `<prefix>concord` |
+| `CONCORD_TABLE` | `memory` or `rocksdb` | `memory` |
+| `CONCORD_STATE_DIR` | folder of the RocksDB tables; one per worker | `.concord/state` |
+| `CONCORD_WEB_HOST`, `CONCORD_WEB_PORT` | where `/healthz`, `/readyz` and `/metrics` listen | `127.0.0.1`, `6066` |
+| `CONCORD_LOG_LEVEL` | `debug`, `info`, `warning`, `error` | `info` |
+| `CONCORD_SESSION_SECONDS` | group session timeout | 10 |
+| `CONCORD_TRANSACTION_SECONDS` | broker-side transaction timeout; bounds how long a dead worker holds back readers | 30 |
+| `CONCORD_BATCH` | most input records in one transaction | 2000 |
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECURITY: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+TABLES: Final = ("memory", "rocksdb")
+
+
+class SettingsError(ValueError):
+    """A variable that cannot be used; the text names it and the fix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a process of Concord is told by its environment. `kafka` holds keyword arguments of every aiokafka client."""
+
+    kafka: dict[str, Any] = field(default_factory=lambda: {"bootstrap_servers": "localhost:9092"}, repr=False)
+    topic_prefix: str = ""
+    replication: int | None = None
+    group: str = "concord"
+    table: str = "memory"
+    state_dir: Path = Path(".concord/state")
+    web_host: str = "127.0.0.1"
+    web_port: int = 6066
+    log_level: str = "info"
+    session_s: float = 10.0
+    transaction_s: float = 30.0
+    batch: int = 2000
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
+        """Read the environment. Raises `SettingsError` for a value that cannot be used."""
+        env = os.environ if env is None else env
+        prefix = env.get("CONCORD_TOPIC_PREFIX", "")
+        return cls(
+            kafka=kafka_arguments(env),
+            topic_prefix=prefix,
+            replication=_whole(env, "CONCORD_REPLICATION", None),
+            group=env.get("CONCORD_GROUP") or f"{prefix}concord",
+            table=_one_of(env, "CONCORD_TABLE", TABLES, "memory"),
+            state_dir=Path(env.get("CONCORD_STATE_DIR") or ".concord/state"),
+            web_host=env.get("CONCORD_WEB_HOST") or "127.0.0.1",
+            web_port=_whole(env, "CONCORD_WEB_PORT", 6066, low=0),
+            log_level=_one_of(env, "CONCORD_LOG_LEVEL", ("debug", "info", "warning", "error"), "info"),
+            session_s=_whole(env, "CONCORD_SESSION_SECONDS", 10),
+            transaction_s=_whole(env, "CONCORD_TRANSACTION_SECONDS", 30),
+            batch=_whole(env, "CONCORD_BATCH", 2000),
+        )
+
+
+def kafka_arguments(env: Mapping[str, str]) -> dict[str, Any]:
+    """Keyword arguments for aiokafka's clients: address, TLS and SASL. The TLS files are read here, once."""
+    security = _one_of(env, "CONCORD_KAFKA_SECURITY", SECURITY, "PLAINTEXT")
+    arguments: dict[str, Any] = {"bootstrap_servers": env.get("CONCORD_KAFKA") or "localhost:9092"}
+    if security != "PLAINTEXT":
+        arguments["security_protocol"] = security
+    if security.endswith("SSL"):
+        arguments["ssl_context"] = _tls(env)
+    if security.startswith("SASL"):
+        arguments["sasl_mechanism"] = _one_of(env, "CONCORD_KAFKA_SASL", SASL, "PLAIN")
+        for argument, name in (
+            ("sasl_plain_username", "CONCORD_KAFKA_USER"),
+            ("sasl_plain_password", "CONCORD_KAFKA_PASSWORD"),
+        ):
+            if not env.get(name):
+                raise SettingsError(f"{name} is empty: {security} needs a user and a password")
+            arguments[argument] = env[name]
+    return arguments
+
+
+def _tls(env: Mapping[str, str]) -> ssl.SSLContext:
+    authorities, certificate, key = (env.get(f"CONCORD_KAFKA_{name}") or None for name in ("CA", "CERT", "KEY"))
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+        if certificate:
+            context.load_cert_chain(certificate, key, env.get("CONCORD_KAFKA_KEY_PASSWORD") or None)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"CONCORD_KAFKA_CA, CONCORD_KAFKA_CERT, CONCORD_KAFKA_KEY: cannot be read as PEM files: {error}"
+        ) from error
+    return context
+
+
+def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:
+    value = env.get(name) or default
+    if value not in allowed:
+        raise SettingsError(f"{name}={value!r}: use one of {', '.join(allowed)}")
+    return value
+
+
+def _whole(env: Mapping[str, str], name: str, default: Any, low: int = 1) -> Any:
+    value = env.get(name)
+    if not value:
+        return default
+    if not value.isascii() or not value.isdigit() or int(value) < low:
+        raise SettingsError(f"{name}={value!r}: use a whole number of at least {low}")
+    return int(value)
