@@ -1,0 +1,389 @@
+"""One partition number: open it, run its transactions one after another, watch that they become visible, close it.
+
+The task owns everything: the producer session, the table, the consumer. `lock` is held during an opening and during every
+transaction; whoever holds it instead (a rebalance, a shutdown) knows that nothing is in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import structlog
+from aiokafka import TopicPartition
+
+from streams.engine import position as positions
+from streams.engine.failures import Exit, Refused, Stuck, Verdict, classify
+from streams.engine.position import Position, Written
+from streams.engine.recovery import Opened, Recovery, consumer
+from streams.engine.stats import Stats
+from streams.engine.table import Checkpoint, Table
+from streams.engine.transaction import Entry, Session
+from streams.engine.work import RowTooLargeError, Work, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aiokafka import AIOKafkaConsumer
+
+    from streams.engine.config import Config
+    from streams.engine.topology import Record, Topology
+
+log: Final = structlog.get_logger(__name__)
+UNCONFIRMED_ROWS: Final = 50_000
+"""A table that holds more rows back asks for a watch before its time."""
+
+
+class Owner(Protocol):
+    """What a partition needs from the worker it runs in."""
+
+    topology: Topology[Any, Any, Any]
+    config: Config
+    open_table: Callable[[int], Table]
+
+    async def confirm_member(self, partition: Partition) -> None:
+        """Return once the group accepts this worker's generation, or the partition is closing."""
+
+    async def reported(self, topics: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Group offsets, for the one question whether this group has ever run here."""
+
+    def die(self, code: Exit, why: str) -> None:
+        """End the process."""
+
+
+class Partition:
+    """See the module. `ready` is set while the partition is open."""
+
+    def __init__(self, owner: Owner, number: int) -> None:
+        self.owner = owner
+        self.topology = owner.topology
+        self.config = owner.config
+        self.number = number
+        self.inputs = [TopicPartition(topic, number) for topic in self.topology.inputs]
+        self.own = [self.topology.changelog, *self.topology.outputs, self.topology.dead_letters]
+        self.log = log.bind(partition=number)
+        self.stats = Stats()
+        self.lock = asyncio.Lock()
+        self.ready = asyncio.Event()
+        self.closing = asyncio.Event()
+        self.failures = 0
+        self.offsets: dict[str, int] = {}
+        self.session: Session | None = None
+        self.consumer: AIOKafkaConsumer | None = None
+        self.table: Table | None = None
+        self.backlog: deque[Record] = deque()
+        self.committed_at = 0.0
+        self.stalled: dict[TopicPartition, float] = {}
+        self.task = asyncio.create_task(self.run(), name=f"partition-{number}")
+        self.task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.owner.die(Exit.STATE_UNKNOWN, f"partition {self.number}: its task ended with {error!r}")
+
+    async def run(self) -> None:
+        """Open, loop, and open again after anything that can be tried again."""
+        while not self.closing.is_set():
+            try:
+                async with self.lock:
+                    await self.open()
+                await self.loop()
+            except Exception as error:  # noqa: BLE001  the engine's one place: any failure is classified, none passes
+                if not await self.survive(error):
+                    return
+
+    async def survive(self, error: Exception) -> bool:
+        """Apply the policy to a failure. True: open again."""
+        self.ready.clear()
+        verdict = classify(error, self.session.errors() if self.session else ())
+        self.failures += 1
+        self.stats.reopened += 1
+        why = f"partition {self.number}: {type(error).__name__}: {error}"
+        if verdict is not Verdict.RETRY or self.failures > self.config.failures:
+            self.owner.die(Exit.FENCED if verdict is Verdict.FENCED else Exit.STATE_UNKNOWN, why)
+            return False
+        self.log.warning("reopening", error=repr(error), failures=self.failures)
+        await self.discard()
+        await asyncio.sleep(min(2.0, 0.05 * 2**self.failures))
+        if not self.closing.is_set():
+            # Outside the lock, and before the producer: a worker that was suspended must not fence the rightful owner.
+            await self.owner.confirm_member(self)
+        return not self.closing.is_set()
+
+    # ------------------------------------------------------------------ opening
+
+    async def open(self) -> None:
+        async with asyncio.timeout(self.config.restore):
+            if self.consumer is None:
+                self.consumer = consumer(self.config, "read_committed")
+                await self.consumer.start()
+            self.session = Session(self.config, f"{self.topology.name}-{self.number}", self.number)
+            await self.session.start()
+            self.table = self.owner.open_table(self.number)
+            recovery = Recovery(self.topology, self.config, self.number, self.consumer)
+            recovery.progress = self._restored
+            opened = await recovery.run(self.session, self.table)
+            await self._step("recovered")
+            self.begin(opened)
+            if (checkpoint := recovery.checkpoint(opened)) is not None:
+                self.table.confirm(checkpoint)
+            self.offsets = await self.start_offsets(opened.position)
+            await self.write_missed(opened)
+            self.consumer.assign(self.inputs)
+            for tp in self.inputs:
+                self.consumer.seek(tp, self.offsets[tp.topic])
+        self.stats.opened_in = opened.seconds
+        self.log.info(
+            "opened",
+            session=self.tag[0],
+            after=opened.after,
+            rows=len(self.table),
+            restored=opened.rows,
+            seconds=round(opened.seconds, 3),
+            offsets=self.offsets,
+        )
+        self.ready.set()
+
+    def _restored(self, count: int, target: int) -> None:
+        self.stats.restored, self.stats.restore_target = count, target
+
+    def begin(self, opened: Opened) -> None:
+        """The books of a new session: nothing written yet, everything below `ends` decided."""
+        self.tag = (opened.session, 0)
+        self.position_bytes = positions.encode(opened.position) if opened.position else b""
+        self.ends, self.bases = dict(opened.ends), dict(opened.ends)
+        self.totals = dict.fromkeys(self.own, 0)
+        self.base_totals = dict.fromkeys(self.own, 0)
+        self.marks: dict[str, tuple[int, int, float]] = {}
+        self.marked_position = b""
+        self.watched = time.monotonic()
+        self.backlog.clear()
+
+    async def start_offsets(self, position: Position | None) -> dict[str, int]:
+        """Where to read the inputs from; refuses if the retention has deleted what was never read."""
+        assert self.consumer is not None
+        lows = await self.consumer.beginning_offsets(self.inputs)
+        if position is None:
+            reported = await self.owner.reported(self.inputs)
+            if any(offset > 0 for offset in reported.values()):
+                raise Refused(
+                    f"the group {self.topology.name} has read up to {reported}, but {self.topology.changelog}/{self.number} is empty: "
+                    "the changelog was lost; restore it, or delete the group's offsets and the output topics to start from nothing"
+                )
+            return {tp.topic: lows[tp] for tp in self.inputs}
+        offsets = {tp.topic: position.inputs.get(tp.topic, lows[tp]) for tp in self.inputs}
+        for tp in self.inputs:
+            if offsets[tp.topic] < lows[tp]:
+                raise Refused(
+                    f"{tp.topic}/{tp.partition} begins at {lows[tp]}, but was read only up to {offsets[tp.topic]}: "
+                    "the retention deleted records that were never handled; bring them back from the channel's own retries "
+                    "or a backup, and raise retention.ms"
+                )
+        return offsets
+
+    async def write_missed(self, opened: Opened) -> None:
+        """Roll forward: one transaction with the outputs and the last row of each key that lost their marker."""
+        if not opened.missed:
+            return
+        assert self.table is not None
+        counts = {topic: len(entries) for topic, entries in opened.missed.items()}
+        self.log.warning(
+            "rolling forward records that lost their transaction marker", after=opened.after, records=counts
+        )
+        rows = {
+            entry.key: entry.value
+            for entry in opened.missed.pop(self.topology.changelog, [])
+            if entry.key not in (None, positions.KEY)
+        }
+        records: dict[str, list[Entry]] = {topic: list(entries) for topic, entries in opened.missed.items()}
+        records[self.topology.changelog] = [Entry(key, value) for key, value in rows.items()]
+        await self.write(records, self.offsets)
+        recovery_change = Recovery(self.topology, self.config, self.number, self.consumer).change
+        self.table.apply({key: recovery_change(value) for key, value in rows.items()})
+        self.stats.rolled_forward += sum(counts.values())
+
+    # ------------------------------------------------------------------ running
+
+    async def loop(self) -> None:
+        while not self.closing.is_set():
+            caught_up = await self.fetch()
+            async with self.lock:
+                if self.closing.is_set():
+                    return
+                await self.transact(caught_up=caught_up)
+                if time.monotonic() - self.watched > self.config.watch or (
+                    self.table and self.table.unconfirmed > UNCONFIRMED_ROWS
+                ):
+                    await self.watch()
+
+    async def fetch(self) -> bool:
+        """Fill the backlog if it is empty. True: the inputs are read to their ends, so the wall clock may fire due times."""
+        assert self.consumer is not None
+        assert self.table is not None
+        if self.backlog:
+            return False
+        busy = self.committed_at + self.config.linger - time.monotonic()
+        if busy > 0:
+            await asyncio.sleep(busy)
+        due = self.table.next_due()
+        wait = 0.5 if due is None else min(0.5, max(0.0, due / 1000 - time.time()))
+        fetched = await self.consumer.getmany(timeout_ms=int(wait * 1000), max_records=self.config.batch)
+        self.backlog.extend(merged(fetched))
+        return not fetched and all([await self.at_end(tp) for tp in self.inputs])
+
+    async def at_end(self, tp: TopicPartition) -> bool:
+        """Whether everything committed to an input was read. Says so when somebody's open transaction holds it back."""
+        assert self.consumer is not None
+        stable, high = self.consumer.last_stable_offset(tp), self.consumer.highwater(tp)
+        if stable is None or high is None or await self.consumer.position(tp) < stable:
+            return False
+        if stable >= high:
+            self.stalled.pop(tp, None)
+        elif time.monotonic() - self.stalled.setdefault(tp, time.monotonic()) > self.config.upstream:
+            self.stalled[tp] = time.monotonic()
+            self.log.error(
+                "an input is held back by an open transaction of its producer",
+                topic=tp.topic, stable=stable, high=high, fix="end that producer's transaction, or `kafka-transactions.sh abort` it",
+            )  # fmt: skip
+        return True
+
+    def lag(self) -> dict[str, int]:
+        """Committed input records that were not handled yet, by topic; empty before the first fetch."""
+        if self.consumer is None or not self.ready.is_set():
+            return {}
+        ends = {tp.topic: self.consumer.last_stable_offset(tp) for tp in self.inputs}
+        return {topic: max(0, end - self.offsets.get(topic, 0)) for topic, end in ends.items() if end is not None}
+
+    async def transact(self, *, caught_up: bool) -> None:
+        """Decide what is there and commit it, or do nothing if nothing is."""
+        assert self.table is not None
+        work, taken = self.decide(caught_up=caught_up, careful=False)
+        try:
+            rows = work.rows()
+        except RowTooLargeError:
+            work.undo()
+            self.backlog.extendleft(reversed(taken))
+            work, taken = self.decide(caught_up=caught_up, careful=True)
+            rows = work.rows()
+        if not work:
+            return
+        began = time.monotonic()
+        await self.write(work.entries((self.tag[0], self.tag[1] + 1)), {**self.offsets, **work.offsets}, tagged=True)
+        self.table.apply(rows)
+        self.offsets.update(work.offsets)
+        self.failures = 0
+        self.committed_at = time.monotonic()
+        self.count(work, self.committed_at - began)
+
+    def decide(self, *, caught_up: bool, careful: bool) -> tuple[Work, list[Record]]:
+        assert self.table is not None
+        work = Work(self.topology, self.config, self.table, self.number, careful=careful)
+        taken: list[Record] = []
+        backlog = self.backlog
+        while backlog and work.take(backlog[0]):
+            taken.append(backlog.popleft())
+        if caught_up and not taken:
+            work.fire(int(time.time() * 1000))
+        return work, taken
+
+    async def write(self, records: dict[str, list[Entry]], offsets: Mapping[str, int], *, tagged: bool = False) -> None:
+        """One transaction with `@position`. Returns when it is committed; the books change only then."""
+        assert self.session is not None
+        tag = (self.tag[0], self.tag[1] + 1)
+        mark = [positions.header(tag)]
+        if not tagged:
+            records = {
+                topic: [Entry(key, value, [*headers, *mark]) for key, value, headers in entries]
+                for topic, entries in records.items()
+            }
+        totals = {topic: self.totals[topic] + len(records.get(topic, ())) for topic in self.own}
+        written = {
+            topic: Written(self.bases[topic], totals[topic] - self.base_totals[topic])
+            for topic in self.own
+            if topic != self.topology.changelog
+        }
+        position = positions.encode(Position(tag, dict(offsets), written))
+        records[self.topology.changelog].append(Entry(positions.KEY, position, mark))
+        ends = await self.session.write({topic: entries for topic, entries in records.items() if entries})
+        self.tag, self.totals, self.position_bytes = tag, totals, position
+        for topic, end in ends.items():
+            self.ends[topic] = max(self.ends[topic], end)
+
+    def count(self, work: Work, seconds: float) -> None:
+        stats = self.stats
+        stats.records += work.records
+        stats.timers += work.timers
+        stats.dead += work.dead
+        stats.transactions += 1
+        stats.commit.add(seconds)
+        for topic, sent in work.sends.items():
+            stats.sent[topic] += len(sent)
+        for label, number in work.labels.items():
+            stats.labels[label] += number
+        if work.timers:
+            stats.due_delay.add(max(0.0, time.time() - work.latest_due / 1000))
+
+    async def watch(self) -> None:
+        """Have our commits become visible? An older mark is compared: EndTxn answers before the markers are written."""
+        assert self.consumer is not None
+        assert self.table is not None
+        self.watched = now = time.monotonic()
+        dirty = [topic for topic in self.own if self.ends[topic] > self.bases[topic]]
+        if not dirty:
+            return
+        async with asyncio.timeout(self.config.deadline):
+            stable = await self.consumer.end_offsets([TopicPartition(topic, self.number) for topic in dirty])
+        for topic in dirty:
+            seen = stable[TopicPartition(topic, self.number)]
+            mark = self.marks.pop(topic, None)
+            if mark is None:
+                mark = (self.ends[topic], self.totals[topic], now)
+                if topic == self.topology.changelog:
+                    self.table.mark()
+                    self.marked_position = self.position_bytes
+            end, total, since = mark
+            if seen >= end:
+                self.bases[topic], self.base_totals[topic] = end, total
+                if topic == self.topology.changelog:
+                    self.table.confirm(Checkpoint(end, self.marked_position, int(time.time() * 1000)))
+            elif now - since > self.config.stuck:
+                raise Stuck(
+                    f"{topic}/{self.number}: committed up to {end}, visible up to {seen}, for {now - since:.1f} s: a marker was lost"
+                )
+            else:
+                self.marks[topic] = mark
+
+    async def _step(self, name: str) -> None:
+        if self.config.probe is not None:
+            await self.config.probe(name, self.number, self.session)
+
+    # ------------------------------------------------------------------ closing
+
+    async def discard(self) -> None:
+        """Let go of the session and the table: neither may be trusted after a failure."""
+        self.ready.clear()
+        session, self.session = self.session, None
+        table, self.table = self.table, None
+        if session is not None:
+            await session.drop()
+        if table is not None:
+            table.close()
+
+    async def close(self) -> None:
+        """Stop for good. aiokafka can swallow a cancellation, so it is repeated; a task that never ends ends the process."""
+        self.closing.set()
+        self.ready.clear()
+        for _ in range(5):
+            self.task.cancel()
+            if (await asyncio.wait([self.task], timeout=1.0))[0]:
+                break
+        else:
+            self.owner.die(Exit.SHUTDOWN_DEADLINE, f"partition {self.number} does not stop")
+            return
+        await self.discard()
+        if self.consumer is not None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.consumer.stop(), 2.0)
