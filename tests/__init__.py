@@ -1,0 +1,1 @@
+"""Concord's tests: rooms sorted by what they cost and prove (README.md is the map)."""
