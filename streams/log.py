@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import structlog
 
@@ -20,15 +20,27 @@ SECRET_FIELDS: Final = frozenset(
 )
 CARD_NUMBER: Final = re.compile(r"(?<!\d)\d{6}\d{3,9}(\d{4})(?!\d)")
 
+LARGEST_PLAIN: Final = 10**14
+"""Offsets, amounts and epoch milliseconds stay below; a longer whole number may be a card's."""
+
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Hide the values of secret fields, and all but the last four digits of what may be a card number (13 to 19 digits)."""
-    for name, value in event.items():
-        if name in SECRET_FIELDS:
-            event[name] = "[redacted]"
-        elif isinstance(value, str) and len(value) >= 13:
-            event[name] = CARD_NUMBER.sub(r"[card …\1]", value)
-    return event
+    """Hide the values of secret fields, and all but the last four digits of what may be a card number, however deep."""
+    return {name: _hidden(name, value) for name, value in event.items()}
+
+
+def _hidden(name: object, value: Any) -> Any:
+    if isinstance(name, str) and name.lower() in SECRET_FIELDS:
+        return "[redacted]"
+    if name in ("_record", "_from_structlog") or isinstance(value, bool | float | None):
+        return value
+    if isinstance(value, dict):
+        return {inner: _hidden(inner, found) for inner, found in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_hidden(None, found) for found in value]
+    if isinstance(value, int) and abs(value) < LARGEST_PLAIN:
+        return value
+    return CARD_NUMBER.sub(r"[card …\1]", value if isinstance(value, str) else repr(value))
 
 
 def configure(*, level: str = "info", stream: TextIO | None = None) -> None:
@@ -40,6 +52,7 @@ def configure(*, level: str = "info", stream: TextIO | None = None) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
         redact,
     ]
     is_terminal = target.isatty()
@@ -53,8 +66,6 @@ def configure(*, level: str = "info", stream: TextIO | None = None) -> None:
         cache_logger_on_first_use=True,
     )
     chain: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    if not is_terminal:
-        chain.append(structlog.processors.format_exc_info)
     handler = logging.StreamHandler(target)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[*chain, renderer]))
     root = logging.getLogger()

@@ -16,6 +16,10 @@
 | `CONCORD_SESSION_SECONDS` | group session timeout | 10 |
 | `CONCORD_TRANSACTION_SECONDS` | broker-side transaction timeout; bounds how long a dead worker holds back readers | 30 |
 | `CONCORD_BATCH` | most input records in one transaction | 2000 |
+| `CONCORD_POSTGRES` | Postgres, `postgresql://…`; read by `concord dev` and the tests | a local one |
+| `CONCORD_SERVICES` | where `concord dev`, `concord demo` and the tests get services from: `auto`, `docker`, `local` | `auto` |
+| `CONCORD_KAFKA_VERSION` | the Kafka that is started locally | 4.2.1 |
+| `CONCORD_CACHE_DIR` | where downloaded jars are kept | the user's cache |
 """
 
 from __future__ import annotations

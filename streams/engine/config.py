@@ -30,7 +30,7 @@ class Config:
     dead_letter_bytes: int = 2_000_000
     """Largest record that may be sent to the dead letters."""
     linger: float = 0.02
-    """Least time between two transactions of a busy partition. An idle partition commits at once."""
+    """Rest after a transaction that was not full, so that a busy partition gathers more. An idle partition commits at once."""
     session: float = 10.0
     """Group session timeout: how long a dead worker keeps its partitions."""
     transaction: float = 30.0
@@ -44,7 +44,7 @@ class Config:
     """How often committed transactions are checked to have become visible."""
     stuck: float = 5.0
     """A committed transaction that is invisible for longer has lost a marker."""
-    report: float = 1.0
+    report: float = 0.25
     """How often group offsets are committed, for lag tools only."""
     upstream: float = 60.0
     """An input whose last stable offset trails for longer hangs on somebody's open transaction."""

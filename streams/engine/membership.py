@@ -59,6 +59,7 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
         self.assigned = False
         self.member: AIOKafkaConsumer | None = None
         self._end = end
+        self._reported: dict[TopicPartition, OffsetAndMetadata] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def die(self, code: Exit, why: str) -> None:
@@ -239,7 +240,8 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
             for topic, at in p.offsets.items()
         }
         subscription = member._subscription.subscription  # noqa: SLF001  a commit that neither waits for a rebalance nor raises
-        if not offsets or subscription is None or subscription.assignment is None:
+        if offsets == self._reported or subscription is None or subscription.assignment is None:
             return
         with contextlib.suppress(kafka.KafkaError, TimeoutError):
             await asyncio.wait_for(member._coordinator.commit_offsets(subscription.assignment, offsets), 2.0)  # noqa: SLF001
+            self._reported = offsets

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from streams.engine.topology import Record, Topology
 
 log: Final = structlog.get_logger(__name__)
+SECOND_LOOK_MS: Final = 2
 UNCONFIRMED_ROWS: Final = 50_000
 """A table that holds more rows back asks for a watch before its time."""
 
@@ -75,7 +76,7 @@ class Partition:
         self.consumer: AIOKafkaConsumer | None = None
         self.table: Table | None = None
         self.backlog: deque[Record] = deque()
-        self.committed_at = 0.0
+        self.rest_until = 0.0
         self.stalled: dict[TopicPartition, float] = {}
         self.task = asyncio.create_task(self.run(), name=f"partition-{number}")
         self.task.add_done_callback(self._ended)
@@ -117,22 +118,23 @@ class Partition:
 
     async def open(self) -> None:
         async with asyncio.timeout(self.config.restore):
-            if self.consumer is None:
-                self.consumer = consumer(self.config, "read_committed")
-                await self.consumer.start()
             self.session = Session(self.config, f"{self.topology.name}-{self.number}", self.number)
-            await self.session.start()
+            await self.session.start(self.own)
             self.table = self.owner.open_table(self.number)
-            recovery = Recovery(self.topology, self.config, self.number, self.consumer)
+            recovery = Recovery(self.topology, self.config, self.number)
             recovery.progress = self._restored
             opened = await recovery.run(self.session, self.table)
             await self._step("recovered")
             self.begin(opened)
             if (checkpoint := recovery.checkpoint(opened)) is not None:
                 self.table.confirm(checkpoint)
+            if self.consumer is None:
+                self.consumer = consumer(self.config, "read_committed")
+                await self.consumer.start()
+            self.consumer.assign(self.inputs)
+            await self.consumer._client.set_topics([*self.topology.inputs, *self.own])  # noqa: SLF001  all at once, for `watch` too
             self.offsets = await self.start_offsets(opened.position)
             await self.write_missed(opened)
-            self.consumer.assign(self.inputs)
             for tp in self.inputs:
                 self.consumer.seek(tp, self.offsets[tp.topic])
         self.stats.opened_in = opened.seconds
@@ -201,8 +203,8 @@ class Partition:
         records: dict[str, list[Entry]] = {topic: list(entries) for topic, entries in opened.missed.items()}
         records[self.topology.changelog] = [Entry(key, value) for key, value in rows.items()]
         await self.write(records, self.offsets)
-        recovery_change = Recovery(self.topology, self.config, self.number, self.consumer).change
-        self.table.apply({key: recovery_change(value) for key, value in rows.items()})
+        change = Recovery(self.topology, self.config, self.number).change
+        self.table.apply({key: change(value) for key, value in rows.items()})
         self.stats.rolled_forward += sum(counts.values())
 
     # ------------------------------------------------------------------ running
@@ -225,12 +227,16 @@ class Partition:
         assert self.table is not None
         if self.backlog:
             return False
-        busy = self.committed_at + self.config.linger - time.monotonic()
-        if busy > 0:
-            await asyncio.sleep(busy)
+        rest = self.rest_until - time.monotonic()
+        if rest > 0:
+            await asyncio.sleep(rest)
         due = self.table.next_due()
-        wait = 0.5 if due is None else min(0.5, max(0.0, due / 1000 - time.time()))
+        # Never 0: the client then returns without yielding, and its fetcher, which must run before a late due time may fire, never does.
+        wait = 0.5 if due is None else min(0.5, max(0.005, due / 1000 - time.time()))
         fetched = await self.consumer.getmany(timeout_ms=int(wait * 1000), max_records=self.config.batch)
+        if rest > 0 and fetched:  # the client had fetched the first of them only, and then waited for us to take it
+            more = await self.consumer.getmany(timeout_ms=SECOND_LOOK_MS, max_records=self.config.batch)
+            fetched = {tp: fetched.get(tp, []) + more.get(tp, []) for tp in self.inputs}
         self.backlog.extend(merged(fetched))
         return not fetched and all([await self.at_end(tp) for tp in self.inputs])
 
@@ -275,8 +281,9 @@ class Partition:
         self.table.apply(rows)
         self.offsets.update(work.offsets)
         self.failures = 0
-        self.committed_at = time.monotonic()
-        self.count(work, self.committed_at - began)
+        ended = time.monotonic()
+        self.rest_until = 0.0 if work.full else ended + self.config.linger
+        self.count(work, ended - began)
 
     def decide(self, *, caught_up: bool, careful: bool) -> tuple[Work, list[Record]]:
         assert self.table is not None

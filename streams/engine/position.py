@@ -59,9 +59,9 @@ def header(tag: Tag) -> tuple[str, bytes]:
 
 
 def tag_of(headers: Headers) -> Tag | None:
-    """The tag of a record, or None if the engine did not write it."""
-    for name, value in headers:
+    """The tag of a record, or None if the engine did not write it. Ours is the last header of that name, and the last of all."""
+    for name, value in reversed(headers):
         if name == HEADER:
             session, _, number = value.partition(b".")
-            return int(session), int(number)
+            return (int(session), int(number)) if session.isdigit() and number.isdigit() else None
     return None

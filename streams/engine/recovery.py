@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from streams.engine.transaction import Session
 
 FETCH_BYTES: Final = 2 << 20
+READER_WAIT_MS: Final = 20
+"""A reader of known ranges never waits for more to come; a long poll at the end of one log would only hold up the others."""
 TOMBSTONES_LIVE_MS: Final = 12 * 3_600_000
 """Half of Kafka's default delete.retention.ms: an older checkpoint may have missed a deletion that compaction has dropped since."""
 
@@ -49,11 +51,12 @@ def consumer(config: Config, isolation: str, **more: Any) -> AIOKafkaConsumer:
 
 
 @asynccontextmanager
-async def reading(config: Config, isolation: str) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer for the length of a block."""
-    client = consumer(config, isolation)
+async def reading(config: Config, isolation: str, topics: Sequence[str]) -> AsyncIterator[AIOKafkaConsumer]:
+    """A consumer for the length of a block. It learns its topics in one request; it would ask for one after the other."""
+    client = consumer(config, isolation, fetch_max_wait_ms=READER_WAIT_MS)
     try:
         await client.start()
+        await client._client.set_topics(topics)  # noqa: SLF001  no public way
         yield client
     finally:
         await asyncio.wait({asyncio.ensure_future(client.stop())}, timeout=2.0)
@@ -84,7 +87,6 @@ async def scan(
 class Opened:
     """What an opening found and leaves behind for the partition's loop."""
 
-    table: Table
     position: Position | None
     session: int
     ends: dict[str, int]
@@ -111,29 +113,34 @@ class Evidence:
 
 
 class Recovery:
-    """One opening of one partition. `run` is the whole procedure; the caller holds the deadline."""
+    """One opening of one partition; the caller holds the deadline."""
 
-    def __init__(
-        self, topology: Topology[Any, Any, Any], config: Config, partition: int, client: AIOKafkaConsumer
-    ) -> None:
+    client: AIOKafkaConsumer
+
+    def __init__(self, topology: Topology[Any, Any, Any], config: Config, partition: int) -> None:
         self.topology = topology
         self.config = config
         self.partition = partition
-        self.client = client  # read_committed
         self.outputs = [*topology.outputs, topology.dead_letters]
+        self.topics = [topology.changelog, *self.outputs]
+        self.logs = [self.tp(topic) for topic in self.topics]
         self.progress: Callable[[int, int], None] = lambda _records, _target: None
 
     def tp(self, topic: str) -> TopicPartition:
         return TopicPartition(topic, self.partition)
 
     async def run(self, session: Session, table: Table) -> Opened:
+        """The whole procedure. Raises `Stuck` to be tried again, `Refused` if the logs contradict each other."""
         began = time.monotonic()
+        async with reading(self.config, "read_committed", self.topics) as self.client:
+            opened = await self.recover(session, table)
+        opened.seconds = time.monotonic() - began
+        return opened
+
+    async def recover(self, session: Session, table: Table) -> Opened:
         changelog = self.topology.changelog
         ends = await self.scrub(session)
-        lows = {
-            tp.topic: low
-            for tp, low in (await self.client.beginning_offsets([self.tp(topic) for topic in ends])).items()
-        }
+        lows = {tp.topic: low for tp, low in (await self.client.beginning_offsets(self.logs)).items()}
         log, position, stop, count = await self.restore(table, lows[changelog], ends[changelog])
         bases = {topic: self.base(topic, position, lows[topic]) for topic in self.outputs}
         evidence = await self.gather(log, stop, bases, ends)
@@ -143,16 +150,12 @@ class Recovery:
         self.require_explained(evidence, missed, position, top, lows)
         seen = max((tag for each in evidence.values() for tag in each.tags()), default=NEVER)
         return Opened(
-            table=table,
             position=position,
             session=1 + max(seen, top)[0],
             ends=ends,
-            missed={
-                topic: [self.entry(record) for _, record in records] for topic, records in missed.items() if records
-            },
+            missed={topic: [self.entry(record) for _, record in found] for topic, found in missed.items() if found},
             after=top,
             rows=count,
-            seconds=time.monotonic() - began,
         )
 
     async def scrub(self, session: Session) -> dict[str, int]:
@@ -160,7 +163,7 @@ class Recovery:
         ends = await session.scrub([self.topology.changelog, *self.outputs])
         began, pause = time.monotonic(), 0.005
         while True:
-            stable = await self.client.end_offsets([self.tp(topic) for topic in ends])
+            stable = await self.client.end_offsets(self.logs)
             behind = {
                 topic: (stable[self.tp(topic)], end) for topic, end in ends.items() if stable[self.tp(topic)] < end
             }
@@ -177,6 +180,8 @@ class Recovery:
         """Read the changelog as committed into the table. Returns its tags, the last position, where its records stop, and their number."""
         start, position = self.resume(table, low, end)
         log, stop, count = Evidence(), start, 0
+        if position is not None:  # a checkpoint was visible when it was taken: it proves its transaction, the tail may be empty
+            log.visible.append((position.tag, start - 1))
         async for _, records in scan(self.client, {self.tp(self.topology.changelog): (start, end)}):
             rows: dict[bytes, Change] = {}
             for record in records:
@@ -202,6 +207,8 @@ class Recovery:
     def resume(self, table: Table, low: int, end: int) -> tuple[int, Position | None]:
         found = table.checkpoint()
         if found is None:
+            if len(table):  # a first restore that was cut short, or another release's layout: rows deleted since would stay
+                table.clear()
             return low, None
         stale = time.time() * 1000 - found.written_ms > TOMBSTONES_LIVE_MS
         if stale or not low <= found.offset <= end:
@@ -238,7 +245,7 @@ class Recovery:
         tails = {topic: (base, ends[topic]) for topic, base in bases.items()} | {
             self.topology.changelog: (stop, ends[self.topology.changelog])
         }
-        async with reading(self.config, "read_uncommitted") as raw:
+        async with reading(self.config, "read_uncommitted", self.topics) as raw:
             async for tp, records in scan(raw, {self.tp(topic): bounds for topic, bounds in tails.items()}):
                 evidence[tp.topic].hidden += [
                     (tag, record)

@@ -228,7 +228,7 @@ class RocksTable(Table):
         self._db.close()
         shutil.rmtree(self._folder)
         self._db = self._open()
-        self.dues, self.agenda = {}, []
+        self.dues, self.agenda, self._pending, self._marked = {}, [], {}, {}
 
     def close(self) -> None:
         self._db.close()

@@ -78,9 +78,13 @@ class Session:
             retry_backoff_ms=5,
         )
 
-    async def start(self) -> None:
-        """Become the owner: InitProducerId fences the former one and ends its transaction. The caller holds the deadline."""
+    async def start(self, topics: Sequence[str]) -> None:
+        """Become the owner: InitProducerId fences the former one and ends its transaction. The caller holds the deadline.
+
+        The client learns all `topics` in one request here; it would ask for each one apart at the first send.
+        """
         await self._producer.start()
+        await self._producer.client.set_topics(topics)
         await self._step("fenced")
 
     async def scrub(self, topics: Sequence[str]) -> Ends:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from streams.engine.topology import Topology
 
 ABSENT: Final = object()
+HEADER_NAME: Final = 48
+"""Bytes allowed for a header's name and lengths."""
 _by_timestamp = attrgetter("timestamp")
 
 
@@ -136,15 +138,18 @@ class Work:
         self.bytes += size
         if after is not state:
             self.states[key] = after
+            is_known = (
+                key not in self.dues and key in self.table.dues
+            )  # else its entry may have been popped by this very work
             self.dues[key] = due = None if after is None else topology.due(after)
-            if due is not None and self.table.dues.get(key) != due:
+            if due is not None and not (is_known and self.table.dues[key] == due):
                 heapq.heappush(self.table.agenda, (due, key))
 
     def _measure(self, key: bytes, sends: Sequence[Any], cause: Record | None) -> int:
         total = 0
         for topic, value, headers, _ in sends:
-            size = RECORD_OVERHEAD + len(key) + len(value) + sum(len(name) + len(text) + 10 for name, text in headers)
-            if size > self.config.record_bytes:
+            size = RECORD_OVERHEAD + len(key) + len(value) + sum([len(text) + HEADER_NAME for _, text in headers])
+            if size + RECORD_OVERHEAD > self.config.record_bytes:  # the tag, and the header of a batch of one
                 self._too_large(
                     f"its output to {topic} would take {size} bytes, the limit is {self.config.record_bytes}",
                     key,
