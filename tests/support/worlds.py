@@ -1,0 +1,248 @@
+"""A world without a broker: one order, a hand-wound clock, and the law as the engine calls it.
+
+`World.row` plays one line of a text table and tells what came of it in one line per decision, so that a test is the table itself:
+
+    +5 callback P1 SUCCESS e=E1 t=X1          ->  applied success PAYING>SUCCESS announced
+
+Words: `create`, `start`, `callback`, `submit`, `query`, `close`, `refund` (answers), `purchase`, `refunded` (card entries), `tick`.
+`+N` winds the clock N seconds first, firing what falls due. Amount and currency are 1000 USD unless `a=` and `c=` say otherwise
+(`a=-` leaves both out); `e=` is the event id, `t=` the channel transaction, and any other `name=value` a field of the event.
+Every state the world holds has passed through the codec, and no turn may change the state it was given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from streams.codec import dump, load
+from streams.domain.converge import converge
+from streams.domain.decisions import ChannelRequest, Decision, Discrepancy, Message, PaymentSuccess
+from streams.domain.events import Answer, Callback, CardPosting, CreatePayment, Event, StartPayment
+from streams.domain.facts import milliseconds
+from streams.domain.order import Order, due
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streams.domain.contract import Contract
+
+START: Final = milliseconds("2025-03-03T10:00:00Z") or 0
+NUMBERS: Final = {"sequence", "version", "fee", "net_amount", "settle_amount"}
+ALIASES: Final = {"e": "event_id", "t": "transaction"}
+
+
+@dataclass
+class World:
+    """One order under `contracts`, with everything it has said."""
+
+    contracts: Mapping[str, Contract] = field(default_factory=dict)
+    at: int = START
+    order: Order | None = None
+    said: list[Message] = field(default_factory=list)
+
+    def tell(self, event: Event | None, at: int | None = None) -> list[Message]:
+        """One call of the law; None for a due time."""
+        before = None if self.order is None else dump(self.order)
+        after, messages = converge(self.order, event, self.at if at is None else at, self.contracts)
+        assert before is None or (self.order is not None and dump(self.order) == before), "the law changed its argument"
+        self.order = after if after is None else load(dump(after))
+        assert self.order == after, "the codec lost something"
+        self.said += messages
+        return messages
+
+    def wind(self, seconds: int) -> list[Message]:
+        """Move the clock; everything that falls due on the way fires at its own moment."""
+        end = self.at + seconds * 1000
+        messages: list[Message] = []
+        while self.order is not None and (moment := due(self.order)) is not None and moment <= end:
+            self.at = max(self.at, moment)
+            messages += self.tell(None, moment)
+        self.at = end
+        return messages
+
+    def row(self, text: str) -> list[str]:
+        """Play one line; one line of outcome per decision."""
+        words = text.split()
+        messages: list[Message] = []
+        if words[0].startswith("+"):
+            messages = self.wind(int(words.pop(0)[1:]))
+        if words[0] != "tick":
+            messages += self.tell(event(words, self.at))
+        return outcomes(messages)
+
+    def state(self, number: int = 0) -> str:
+        assert self.order is not None
+        return self.order.payments[number].state
+
+    def open_conflicts(self) -> set[bytes]:
+        return set() if self.order is None else {one.id for one in self.order.conflicts if one.open}
+
+    def items(self) -> set[tuple[str, str, str]]:
+        """Open discrepancies as (kind, severity, ref)."""
+        return (
+            set()
+            if self.order is None
+            else {(one.kind, one.severity, one.ref) for one in self.order.conflicts if one.open}
+        )
+
+
+def event(words: list[str], at: int) -> Event:
+    """The event that the words of a row describe."""
+    what, *rest = words
+    given = dict(word.split("=", 1) for word in rest if "=" in word)
+    plain = [word for word in rest if "=" not in word]
+    fields: dict[str, Any] = {"order_id": "O1", "payment_no": plain[0] if plain else None}
+    amount, currency = given.pop("a", "1000"), given.pop("c", "USD")
+    money = {} if amount == "-" else {"amount": int(amount), "currency": currency}
+    fields |= {
+        ALIASES.get(name, name): int(value) if name in NUMBERS else value == "yes" if value in {"yes", "no"} else value
+        for name, value in given.items()
+    }
+    if what == "create":
+        return CreatePayment(
+            **{"command_id": f"create-{plain[0]}", "biz_code": "trade", "channel": "chA"} | fields | money
+        )
+    if what == "start":
+        return StartPayment(**{"command_id": f"start-{plain[0]}"} | fields)
+    if what in {"purchase", "refunded"}:
+        status = "PURCHASE" if what == "purchase" else "REFUND"
+        return CardPosting(**{"channel": "issuer", "status": status} | fields | money)
+    fields = {"channel": "chA", "status": plain[1]} | fields
+    return Callback(**fields | money) if what == "callback" else Answer(request=what, **fields | money)
+
+
+def outcomes(messages: list[Message]) -> list[str]:
+    """One line per decision: verdict, rule, state, then what it caused in order."""
+    lines: list[str] = []
+    caused: list[str] = []
+    for message in messages:
+        if isinstance(message, Decision):
+            state = message.after or "-"
+            if message.before and message.before != message.after:
+                state = f"{message.before}>{message.after}"
+            lines.append(" ".join([message.verdict, message.rule, state, *caused]))
+            caused = []
+        elif isinstance(message, PaymentSuccess):
+            caused.append("announced")
+        elif isinstance(message, ChannelRequest):
+            caused.append(message.verb)
+        elif isinstance(message, Discrepancy):
+            caused.append(f"{message.kind}:{message.severity}:{message.ref}:{message.status}")
+    assert not caused, "a message without a decision"
+    return lines
+
+
+# -- chance, for the properties: mostly an honest channel, so that payments get somewhere
+
+WORDS: Final = ("SUCCESS", "SUCCESS", "SUCCESS", "FAILED", "DECLINED_RETRYABLE", "PENDING", "ACCEPTED", "PROCESSING", "TIMEOUT",
+                "NOT_FOUND", "CLOSED", "CONTRADICTORY", "ALREADY_PAID", "SETTLING")  # fmt: skip
+
+
+def mostly(usual: object, *others: object) -> st.SearchStrategy[Any]:
+    """The usual in most draws, else one of the others."""
+    return st.sampled_from((usual,) * (3 * len(others)) + others)
+
+
+@st.composite
+def callbacks(draw: st.DrawFn, *, payment_nos: tuple[str, ...] = ("P1",), ids: int = 5) -> Callback:
+    honest = Callback(
+        order_id="O1",
+        payment_no=draw(st.sampled_from(payment_nos)),
+        channel="chA",
+        status=draw(st.sampled_from(WORDS)),
+        event_id=f"E{draw(st.integers(0, ids))}",
+        transaction=draw(mostly("X1", "X2", "X3")),
+        amount=1000,
+        currency="USD",
+        sequence=draw(st.sampled_from((None, 1, 2))),
+    )
+    if draw(mostly("honest", "odd")) == "honest":
+        return honest
+    return replace(
+        honest,
+        channel=draw(mostly("chA", "chB")),
+        event_id=draw(mostly(honest.event_id, None)),
+        transaction=draw(mostly("X1", None)),
+        amount=draw(mostly(1000, 999, None)),
+        currency=draw(mostly("USD", "EUR")),
+        livemode=draw(st.sampled_from((None, True, False))),
+        amount_text=draw(mostly(None, "7.005")),
+        version=draw(st.sampled_from((None, 1, 2))),
+        event_time=draw(mostly(None, "2025-03-03T10:00:01Z", "2030-01-01T00:00:00Z", "yesterday")),
+    )
+
+
+@st.composite
+def answers(draw: st.DrawFn, *, payment_nos: tuple[str, ...] = ("P1",)) -> Answer:
+    whole = draw(mostly("whole", "bare")) == "whole"
+    return Answer(
+        request=draw(mostly("query", "submit", "close", "refund")),
+        order_id="O1",
+        payment_no=draw(st.sampled_from(payment_nos)),
+        channel="chA",
+        status=draw(st.sampled_from(WORDS)),
+        transaction=draw(mostly("X1", "X2", None)),
+        amount=draw(mostly(1000, 999)) if whole else None,
+        currency="USD" if whole else None,
+    )
+
+
+@st.composite
+def postings(draw: st.DrawFn, *, payment_nos: tuple[str, ...] = ("P1",)) -> CardPosting:
+    return CardPosting(
+        channel="issuer",
+        order_id="O1",
+        event_id=f"C{draw(st.integers(0, 3))}",
+        amount=draw(mostly(1000, 999, -1)),
+        currency=draw(st.sampled_from(("USD", "EUR"))),
+        status=draw(st.sampled_from(("PURCHASE", "REFUND"))),
+        payment_no=draw(st.sampled_from((*payment_nos, None))),
+    )
+
+
+@st.composite
+def commands(draw: st.DrawFn, *, payment_nos: tuple[str, ...] = ("P1",)) -> CreatePayment | StartPayment:
+    number = draw(st.sampled_from(payment_nos))
+    command_id = f"{draw(st.sampled_from(('a', 'b', 'c')))}-{number}"
+    if draw(st.booleans()):
+        return StartPayment(command_id=f"s{command_id}", order_id="O1", payment_no=number)
+    return CreatePayment(
+        command_id=f"c{command_id}",
+        order_id="O1",
+        payment_no=number,
+        biz_code="trade",
+        channel="chA",
+        amount=draw(mostly(1000, 0)),
+        currency="USD",
+        qr=draw(st.booleans()),
+    )
+
+
+def life(*, payment_nos: tuple[str, ...] = ("P1", "P2"), size: int = 20) -> st.SearchStrategy[list[tuple[int, Event]]]:
+    """A life of an order: (seconds to wind, event) in order; most begin with a payment, created and started."""
+    events = st.one_of(
+        commands(payment_nos=payment_nos),
+        callbacks(payment_nos=payment_nos),
+        callbacks(payment_nos=payment_nos),
+        answers(payment_nos=payment_nos),
+        postings(payment_nos=payment_nos),
+    )
+    pauses = st.sampled_from((0, 0, 0, 1, 30, 130, 1000, 2000, 90_000))
+    begin = [(0, event(["create", "P1"], START)), (0, event(["start", "P1"], START))]
+    return st.builds(
+        lambda begun, then: begun + then,
+        mostly(begin, begin[:1], []),
+        st.lists(st.tuples(pauses, events), max_size=size),
+    )
+
+
+def play(events: list[tuple[int, Event]], contracts: Mapping[str, Contract] | None = None) -> World:
+    world = World(contracts or {})
+    for seconds, one in events:
+        world.wind(seconds)
+        world.tell(one)
+    return world

@@ -1,0 +1,76 @@
+"""The state is written at every event, so it must stay small whatever is thrown at it, and nothing may be lost in silence."""
+
+from __future__ import annotations
+
+from streams.codec import dump
+from streams.domain.decisions import Discrepancy, message_id
+from streams.domain.implied import implied
+from streams.domain.order import MAX_CARDS, MAX_CONFLICTS, MAX_FACTS, MAX_PARKED, MAX_PAYMENTS, MAX_SEEN
+from tests.support.worlds import World
+
+
+def started() -> World:
+    world = World()
+    for row in ("create P1", "start P1"):
+        world.row(row)
+    return world
+
+
+def test_a_flood_of_wrong_amounts_stays_small_and_each_is_told_once():
+    world = started()
+    for number in range(300):
+        world.row(f"callback P1 SUCCESS e={'E' * 60}{number} t=X1 a={number + 1}")
+    assert world.order is not None
+    assert len(dump(world.order)) < 40_000
+    assert len(world.order.seen) == MAX_SEEN
+    assert world.order.forgotten == 302 - MAX_SEEN
+    assert len(world.order.conflicts) == MAX_CONFLICTS
+    told = {message_id(message) for message in world.said if isinstance(message, Discrepancy)}
+    assert len(told) == 300
+    assert told <= {name for kind, name in implied(world.order) if kind == "discrepancies"}
+
+
+def test_too_much_waiting_is_told_to_a_person_at_once():
+    world = World()
+    for number in range(MAX_PARKED):
+        assert world.row(f"callback P1 PENDING e=E{number}") == ["parked waits-for-payment -"]
+    assert world.row("callback P1 PENDING e=more") == ["refused waiting-room-full - UNKNOWN_ORDER:high:more:opened"]
+    assert world.row("callback P1 PENDING e=more") == ["duplicate same-key-same-payload -"]
+
+
+def test_an_order_has_a_bounded_number_of_payments():
+    world = World()
+    for number in range(MAX_PAYMENTS):
+        assert world.row(f"create P{number} biz_code=b{number}") == ["applied created INIT"]
+    assert world.row("create more biz_code=more") == ["refused too-many-payments -"]
+
+
+def test_failures_and_transactions_beyond_the_bound_are_still_contested():
+    world = started()
+    world.row("callback P1 SUCCESS e=E t=X")
+    for number in range(MAX_FACTS + 2):
+        assert "ILLEGAL_TRANSITION" in world.row(f"callback P1 FAILED e=F{number}")[0]
+        assert "DUPLICATE_PAYMENT" in world.row(f"callback P1 SUCCESS e=S{number} t=X{number}")[0]
+    assert world.order is not None
+    assert len(world.order.payments[0].refusals) == MAX_FACTS
+    assert len(world.order.payments[0].paid) == MAX_FACTS
+
+
+def test_card_entries_are_bounded():
+    world = started()
+    for number in range(MAX_CARDS + 5):
+        world.row(f"purchase P1 e=C{number}")
+    assert world.order is not None
+    assert len(world.order.cards) == MAX_CARDS
+
+
+def test_evidence_that_was_forgotten_while_parked_is_still_heard():
+    world = World()
+    world.row("callback P1 SUCCESS e=E t=X1")
+    for number in range(MAX_SEEN):
+        world.row(f"callback P9 PENDING e=F{number}")
+    world.wind(86_400)
+    assert world.order is not None
+    assert any(kind == "UNKNOWN_ORDER" for kind, _, _ in world.items())
+    world.row("create P1")
+    assert "applied success PAYING>SUCCESS UNKNOWN_ORDER:high" in world.row("start P1")[1]
