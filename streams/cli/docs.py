@@ -1,0 +1,117 @@
+"""`concord docs write|check`: the reference pages that are made from the code, so that they cannot tell another story.
+
+`topics.md` comes from topics.yaml, `machines.md` from the tables of the law, `schemas/*.json` from the wire types.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from streams.codec import schemas
+from streams.domain.tables import mermaid
+from streams.topics import Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STALE: Final = 1
+NOTE: Final = "<!-- Generated from {source} by `concord docs write`; do not edit. -->"
+
+
+@click.group()
+def docs() -> None:
+    """The generated pages of docs/."""
+
+
+@docs.command("write")
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("docs"), show_default=True)
+def write(folder: Path) -> None:
+    """Write the generated pages, and remove schemas of types that are gone."""
+    wanted = pages()
+    for name, text in wanted.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for path in _left_over(folder, wanted):
+        path.unlink()
+    click.echo(f"{len(wanted)} pages written in {folder}")
+
+
+@docs.command("check")
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("docs"), show_default=True)
+def check(folder: Path) -> None:
+    """Exit with 1 if a generated page is not what the code says."""
+    names = stale(folder)
+    for name in names:
+        click.echo(f"{folder / name} is stale; run `concord docs write`")
+    if names:
+        sys.exit(STALE)
+
+
+def stale(folder: Path) -> list[str]:
+    """The names of pages that are absent, differ from the code, or have no type any more."""
+    wanted = pages()
+    names = [name for name, text in wanted.items() if not _reads(folder / name, text)]
+    return names + [str(path.relative_to(folder)) for path in _left_over(folder, wanted)]
+
+
+def pages() -> dict[str, str]:
+    """Every generated page: its name in the folder, and its text."""
+    made = {"topics.md": topics_page(Topics.load()), "machines.md": machines_page()}
+    for name, schema in sorted(schemas().items()):
+        made[f"schemas/{name}.json"] = msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+    return made
+
+
+def machines_page() -> str:
+    """The machines of the law, drawn from its tables."""
+    return "\n".join([
+        NOTE.format(source="streams/domain/tables.py"),
+        "",
+        "# Machines",
+        "",
+        "What is not drawn is refused: a missing entry of the table is a refusal, and the law says which.",
+        "",
+        f"```mermaid\n{mermaid().strip()}\n```",
+        "",
+    ])  # fmt: skip
+
+
+def topics_page(topics: Topics) -> str:
+    """The list of topics as tables."""
+    return "\n".join([*_topic_lines(topics), ""])
+
+
+def _topic_lines(topics: Topics) -> Iterator[str]:
+    yield from (NOTE.format(source="topics.yaml"), "", "# Topics", "")
+    yield f"All topics have {topics.partitions} partitions; a key lives in the partition in which Java's default"
+    yield "partitioner puts it (murmur2). `concord topics create` makes them, `concord topics check` verifies them."
+    yield "With a smaller replication (CONCORD_REPLICATION), `min.insync.replicas` is at most one less than it."
+    yield from ("", "| topic | direction | what | key | messages |", "| --- | --- | --- | --- | --- |")
+    for topic in topics.all:
+        messages = ", ".join(f"[{message}](schemas/{message}.json)" for message in topic.messages) or "-"
+        yield f"| `{topic.topic}` | {topic.direction} | {topic.about} | {topic.key} | {messages} |"
+    fields = list(dict.fromkeys(field for topic in topics.all for field in topic.config()))
+    head = ["topic", "name in the code", "replication", *(f"`{field}`" for field in fields)]
+    yield from ("", f"| {' | '.join(head)} |", "|" + " --- |" * len(head))
+    for topic in topics.all:
+        row = [
+            f"`{topic.topic}`",
+            topic.name,
+            str(topic.replication),
+            *(topic.config().get(field, "-") for field in fields),
+        ]
+        yield f"| {' | '.join(row)} |"
+
+
+def _reads(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def _left_over(folder: Path, wanted: dict[str, str]) -> list[Path]:
+    return [path for path in sorted((folder / "schemas").glob("*.json")) if f"schemas/{path.name}" not in wanted]
