@@ -7,6 +7,7 @@ assigned partition has recovered, `/metrics` is for Prometheus.
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING, Any, Final
 
 import faust
@@ -52,6 +53,10 @@ class EngineService(Service):  # type: ignore[misc]
 
     async def on_start(self) -> None:
         await self._check()
+        # A transaction makes thousands of tuples and lists that live until it is sent. The default threshold would walk them, and
+        # everything else, several times in each; rows are bytes and need no walk at all.
+        gc.freeze()
+        gc.set_threshold(100_000, 20, 50)
         self._running = asyncio.create_task(self.worker.run(), name="engine")
         self._running.add_done_callback(self._ended)
 

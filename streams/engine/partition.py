@@ -21,7 +21,7 @@ from streams.engine.position import Position, Written
 from streams.engine.recovery import Opened, Recovery, consumer
 from streams.engine.stats import Stats
 from streams.engine.table import Checkpoint, Table
-from streams.engine.transaction import Entry, Session
+from streams.engine.transaction import Session
 from streams.engine.work import RowTooLargeError, Work, merged
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from streams.engine.config import Config
     from streams.engine.topology import Record, Topology
+    from streams.engine.transaction import Sending
 
 log: Final = structlog.get_logger(__name__)
 SECOND_LOOK_MS: Final = 2
@@ -200,8 +201,8 @@ class Partition:
             for entry in opened.missed.pop(self.topology.changelog, [])
             if entry.key not in (None, positions.KEY)
         }
-        records: dict[str, list[Entry]] = {topic: list(entries) for topic, entries in opened.missed.items()}
-        records[self.topology.changelog] = [Entry(key, value) for key, value in rows.items()]
+        records: dict[str, list[Sending]] = {topic: list(entries) for topic, entries in opened.missed.items()}
+        records[self.topology.changelog] = [(key, value, []) for key, value in rows.items()]
         await self.write(records, self.offsets)
         change = Recovery(self.topology, self.config, self.number).change
         self.table.apply({key: change(value) for key, value in rows.items()})
@@ -278,7 +279,7 @@ class Partition:
             return
         began = time.monotonic()
         await self.write(work.entries((self.tag[0], self.tag[1] + 1)), {**self.offsets, **work.offsets}, tagged=True)
-        self.table.apply(rows)
+        self.table.settle(rows)
         self.offsets.update(work.offsets)
         self.failures = 0
         ended = time.monotonic()
@@ -296,14 +297,16 @@ class Partition:
             work.fire(int(time.time() * 1000))
         return work, taken
 
-    async def write(self, records: dict[str, list[Entry]], offsets: Mapping[str, int], *, tagged: bool = False) -> None:
+    async def write(
+        self, records: dict[str, list[Sending]], offsets: Mapping[str, int], *, tagged: bool = False
+    ) -> None:
         """One transaction with `@position`. Returns when it is committed; the books change only then."""
         assert self.session is not None
         tag = (self.tag[0], self.tag[1] + 1)
         mark = [positions.header(tag)]
         if not tagged:
             records = {
-                topic: [Entry(key, value, [*headers, *mark]) for key, value, headers in entries]
+                topic: [(key, value, [*headers, *mark]) for key, value, headers in entries]
                 for topic, entries in records.items()
             }
         totals = {topic: self.totals[topic] + len(records.get(topic, ())) for topic in self.own}
@@ -313,7 +316,7 @@ class Partition:
             if topic != self.topology.changelog
         }
         position = positions.encode(Position(tag, dict(offsets), written))
-        records[self.topology.changelog].append(Entry(positions.KEY, position, mark))
+        records[self.topology.changelog].append((positions.KEY, position, mark))
         ends = await self.session.write({topic: entries for topic, entries in records.items() if entries})
         self.tag, self.totals, self.position_bytes = tag, totals, position
         for topic, end in ends.items():

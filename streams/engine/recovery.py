@@ -180,7 +180,8 @@ class Recovery:
         """Read the changelog as committed into the table. Returns its tags, the last position, where its records stop, and their number."""
         start, position = self.resume(table, low, end)
         log, stop, count = Evidence(), start, 0
-        if position is not None:  # a checkpoint was visible when it was taken: it proves its transaction, the tail may be empty
+        if position is not None:
+            # A checkpoint was visible when it was taken: it proves its transaction, and the tail may be empty.
             log.visible.append((position.tag, start - 1))
         async for _, records in scan(self.client, {self.tp(self.topology.changelog): (start, end)}):
             rows: dict[bytes, Change] = {}
@@ -207,7 +208,8 @@ class Recovery:
     def resume(self, table: Table, low: int, end: int) -> tuple[int, Position | None]:
         found = table.checkpoint()
         if found is None:
-            if len(table):  # a first restore that was cut short, or another release's layout: rows deleted since would stay
+            if len(table):
+                # A first restore that was cut short, or another release's layout: rows deleted since would stay.
                 table.clear()
             return low, None
         stale = time.time() * 1000 - found.written_ms > TOMBSTONES_LIVE_MS

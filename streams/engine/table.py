@@ -64,20 +64,35 @@ class Table(ABC):
     def __len__(self) -> int:
         """Number of rows (an estimate on disk)."""
 
-    def apply(self, rows: Mapping[bytes, Change]) -> None:
-        """Take over a committed transaction: rows and due times."""
+    def settle(self, rows: Mapping[bytes, Change]) -> None:
+        """Take over a committed transaction whose due times are on the agenda already: `Work` puts them there as it decides."""
         self.store(rows)
-        for key, change in rows.items():
-            self.schedule(key, change.due)
+        dues = self.dues
+        for key, (_, due) in rows.items():
+            if due is None:
+                dues.pop(key, None)
+            else:
+                dues[key] = due
+        self.trim_agenda()
 
-    def schedule(self, key: bytes, due: int | None) -> None:
-        if due is None:
-            self.dues.pop(key, None)
-        elif self.dues.get(key) != due:
-            self.dues[key] = due
-            heapq.heappush(self.agenda, (due, key))
-            if len(self.agenda) > 64 + 2 * len(self.dues):
-                self.rebuild_agenda()
+    def apply(self, rows: Mapping[bytes, Change]) -> None:
+        """Take over a committed transaction, and put its due times on the agenda."""
+        self.store(rows)
+        self.schedule(rows)
+
+    def schedule(self, rows: Mapping[bytes, Change]) -> None:
+        """Put the due times of rows that came from the changelog on the agenda."""
+        for key, (_, due) in rows.items():
+            if due is None:
+                self.dues.pop(key, None)
+            elif self.dues.get(key) != due:
+                self.dues[key] = due
+                heapq.heappush(self.agenda, (due, key))
+        self.trim_agenda()
+
+    def trim_agenda(self) -> None:
+        if len(self.agenda) > 64 + 2 * len(self.dues):
+            self.rebuild_agenda()
 
     def rebuild_agenda(self) -> None:
         self.agenda = [(due, key) for key, due in self.dues.items()]
@@ -197,8 +212,7 @@ class RocksTable(Table):
         self._pending.update(rows)
 
     def restore(self, rows: Mapping[bytes, Change]) -> None:
-        for key, change in rows.items():
-            self.schedule(key, change.due)
+        self.schedule(rows)
         self._db.write(self._batch(rows))
 
     def __len__(self) -> int:

@@ -67,6 +67,7 @@ class Outgoing(NamedTuple):
     topic: str
     value: bytes
     headers: Headers = ()
+    """Its own list, if it is a list: the engine adds to it."""
     label: str = ""
     """What a committed record of this kind is counted as in the metrics; empty: not counted."""
 

@@ -56,6 +56,9 @@ class Entry(NamedTuple):
         )
 
 
+Sending: TypeAlias = tuple[bytes | None, bytes | None, Headers]
+"""An `Entry` without its name, where a named tuple per record would cost more than its sending."""
+
 Ends: TypeAlias = dict[str, int]
 """Topic -> offset after the last record that was sent to it."""
 
@@ -100,7 +103,7 @@ class Session:
         await self._step("scrubbed")
         return ends
 
-    async def write(self, records: Mapping[str, Sequence[Entry]]) -> Ends:
+    async def write(self, records: Mapping[str, Sequence[Sending]]) -> Ends:
         """One transaction. Returns only when it is committed; any exception means that its outcome is unknown."""
         async with asyncio.timeout(self.config.deadline):
             await self._producer.begin_transaction()
@@ -120,7 +123,7 @@ class Session:
         await self._step("committing")
         await commit
 
-    async def _send(self, records: Mapping[str, Sequence[Entry]]) -> Ends:
+    async def _send(self, records: Mapping[str, Sequence[Sending]]) -> Ends:
         sent = [
             (topic, batch.record_count(), await self._producer.send_batch(batch, topic, partition=self.partition))
             for topic, entries in records.items()
@@ -135,7 +138,7 @@ class Session:
             ends[topic] = max(ends.get(topic, 0), metadata.offset + count)
         return ends
 
-    def _batches(self, entries: Sequence[Entry]) -> Iterator[BatchBuilder]:
+    def _batches(self, entries: Sequence[Sending]) -> Iterator[BatchBuilder]:
         batch = self._producer.create_batch()
         for key, value, headers in entries:
             if batch.append(timestamp=None, key=key, value=value, headers=headers) is None:

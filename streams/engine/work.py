@@ -17,7 +17,7 @@ from streams.engine.failures import Refused
 from streams.engine.position import HEADER, RESERVED, Tag, header
 from streams.engine.table import Change, Table
 from streams.engine.topology import DUE, Due, Poison, Record
-from streams.engine.transaction import RECORD_OVERHEAD, Entry, Headers
+from streams.engine.transaction import RECORD_OVERHEAD, Entry, Headers, Sending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,9 +55,7 @@ class Work:
         self.states: dict[bytes, Any] = {}
         self.dues: dict[bytes, int | None] = {}
         """Next due time of each changed state; its keys are the changed rows, in the order of their first change."""
-        self.sends: defaultdict[str, list[tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes]]]]] = (
-            defaultdict(list)
-        )
+        self.sends: defaultdict[str, list[Sending]] = defaultdict(list)
         self.labels: defaultdict[str, int] = defaultdict(int)
         self.offsets: dict[str, int] = {}
         self.records = 0
@@ -132,7 +130,7 @@ class Work:
         if self.careful and after is not state and after is not None:
             self._measure_row(key, topology.dump(after), cause)
         for topic, value, headers, label in sends:
-            self.sends[topic].append((key, value, headers))
+            self.sends[topic].append((key, value, headers if type(headers) is list else [*headers]))
             if label:
                 self.labels[label] += 1
         self.bytes += size
@@ -213,16 +211,15 @@ class Work:
                     raise RowTooLargeError(key)
         return self._rows
 
-    def entries(self, tag: Tag) -> dict[str, list[Entry]]:
-        """What to send: outputs and dead letters by topic, and the changelog's rows, all tagged."""
+    def entries(self, tag: Tag) -> dict[str, list[Sending]]:
+        """What to send, all tagged: outputs and dead letters by topic, and the changelog's rows. To be called once."""
         mark = header(tag)
-        sends = {
-            topic: [Entry(key, value, [*headers, mark]) for key, value, headers in entries]
-            for topic, entries in self.sends.items()
-        }
+        for sendings in self.sends.values():
+            for _, _, headers in sendings:
+                headers.append(mark)
         only = [mark]
-        sends[self.topology.changelog] = [Entry(key, value, only) for key, (value, _) in self.rows().items()]
-        return sends
+        rows: list[Sending] = [(key, value, only) for key, (value, _) in self.rows().items()]
+        return {**self.sends, self.topology.changelog: rows}
 
     def undo(self) -> None:
         """Put looked-at agenda entries back, so that the same records can be taken again."""
