@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from streams import codec
 from streams.app import engine_config
@@ -25,11 +25,10 @@ from streams.settings import Settings, SettingsError
 from streams.topics import Topics, TopicsError, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from streams.domain.order import Order
-    from streams.domain.story import Awaited, PaymentStory, Story
+    from streams.domain.story import Awaited, PaymentStory, Piece, Story
 
 UNKNOWN: Final = 1
 DEADLINE_S: Final = 120.0
@@ -57,7 +56,7 @@ def explain(order_id: str, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(told).decode())
     else:
-        tell(told, Console(highlight=False))
+        tell(told, Console(highlight=False, soft_wrap=True))
 
 
 async def find(settings: Settings, topics: Topics, order_id: str) -> Order | None:
@@ -77,14 +76,17 @@ async def find(settings: Settings, topics: Topics, order_id: str) -> Order | Non
 
 def tell(told: Story, console: Console) -> None:
     """Print a story for people."""
-    console.print(f"[bold]order {told.order_id}[/]  {told.decisions} decisions, {told.duplicates} duplicates dropped")
+    console.print(
+        f"[bold]order {escape(told.order_id)}[/]  {told.decisions} decisions, {told.duplicates} duplicates dropped"
+    )
     for payment in told.payments:
-        console.print(_headline(payment))
-    console.print(_evidence(told))
+        console.print(escape(_headline(payment)))
+    for piece in told.evidence:
+        console.print(_lines(piece))
     for item in told.open:
-        console.print(f"[red]open[/] {item.kind} ({item.severity}) about {item.ref}, owner {item.owner}")
+        console.print(f"[red]open[/] {item.kind} ({item.severity}) about {escape(item.ref)}, owner {item.owner}")
     for awaited in (*(payment.awaited for payment in told.payments if payment.awaited), *told.waiting):
-        console.print(f"[yellow]awaited[/] {_awaited(awaited)}")
+        console.print(f"[yellow]awaited[/] {escape(_awaited(awaited))}")
     if not told.open and not any(payment.awaited for payment in told.payments) and not told.waiting:
         console.print("[green]nothing is awaited[/]")
 
@@ -97,20 +99,9 @@ def _headline(payment: PaymentStory) -> str:
     return "; ".join(words)
 
 
-def _evidence(told: Story) -> Table:
-    table = Table("at", "source", "word", "reference", "verdict", "rule", "because", box=None, header_style="dim")
-    for piece in told.evidence:
-        cells: Sequence[Any] = (
-            _time(piece.at),
-            piece.source,
-            piece.word,
-            piece.ref,
-            piece.verdict,
-            piece.rule,
-            piece.because,
-        )
-        table.add_row(*map(str, cells))
-    return table
+def _lines(piece: Piece) -> str:
+    said = f"  {_time(piece.at)}  {piece.source} [bold]{escape(piece.word)}[/]  {escape(piece.ref)}"
+    return f"{said}\n      {piece.verdict} by rule {piece.rule}: {piece.because}"
 
 
 def _awaited(awaited: Awaited) -> str:
