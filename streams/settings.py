@@ -72,7 +72,7 @@ class Settings:
             table=_one_of(env, "CONCORD_TABLE", TABLES, "memory"),
             state_dir=Path(env.get("CONCORD_STATE_DIR") or ".concord/state"),
             web_host=env.get("CONCORD_WEB_HOST") or "127.0.0.1",
-            web_port=_whole(env, "CONCORD_WEB_PORT", 6066, low=0),
+            web_port=_whole(env, "CONCORD_WEB_PORT", 6066),
             log_level=_one_of(env, "CONCORD_LOG_LEVEL", ("debug", "info", "warning", "error"), "info"),
             session_s=_whole(env, "CONCORD_SESSION_SECONDS", 10),
             transaction_s=_whole(env, "CONCORD_TRANSACTION_SECONDS", 30),
@@ -120,10 +120,10 @@ def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default
     return value
 
 
-def _whole(env: Mapping[str, str], name: str, default: Any, low: int = 1) -> Any:
+def _whole(env: Mapping[str, str], name: str, default: Any) -> Any:
     value = env.get(name)
     if not value:
         return default
-    if not value.isascii() or not value.isdigit() or int(value) < low:
-        raise SettingsError(f"{name}={value!r}: use a whole number of at least {low}")
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise SettingsError(f"{name}={value!r}: use a whole number of at least 1")
     return int(value)

@@ -22,7 +22,7 @@ from streams.topics import TopicsError
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), help="Port of /healthz, /readyz and /metrics (CONCORD_WEB_PORT)."
+    "--port", type=click.IntRange(1, 65535), help="Port of /healthz, /readyz and /metrics (CONCORD_WEB_PORT)."
 )
 @click.option("--table", type=click.Choice(TABLES), help="Where state lives (CONCORD_TABLE).")
 @click.option(

@@ -140,7 +140,8 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
             self.config.shutdown, self.die, Exit.SHUTDOWN_DEADLINE, f"not closed within {self.config.shutdown:g} s"
         )
         partitions = list(self.partitions.values())
-        await asyncio.gather(*(self.hold(partition, self.config.deadline) for partition in partitions))
+        opened = [partition for partition in partitions if partition.ready.is_set()]  # an opening need not be finished
+        await asyncio.gather(*(self.hold(partition, self.config.deadline) for partition in opened))
         if self.member is not None:
             await self.report(self.member)
         await asyncio.gather(*(partition.close() for partition in partitions))
@@ -184,6 +185,8 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
     def assign(self, assigned: Sequence[TopicPartition]) -> None:
         assert self.member is not None
         self.member.pause(*assigned)
+        if self.stopping.is_set():  # a rebalance during the shutdown: what it would start, nobody would close
+            return
         topics = defaultdict(set)
         for tp in assigned:
             topics[tp.partition].add(tp.topic)
@@ -237,6 +240,7 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
         offsets = {
             TopicPartition(topic, p.number): OffsetAndMetadata(at, "")
             for p in self.partitions.values()
+            if p.position_bytes  # else an offset would say that this group has run here, and an empty changelog was lost
             for topic, at in p.offsets.items()
         }
         subscription = member._subscription.subscription  # noqa: SLF001  a commit that neither waits for a rebalance nor raises

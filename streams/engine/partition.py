@@ -73,6 +73,8 @@ class Partition:
         self.closing = asyncio.Event()
         self.failures = 0
         self.offsets: dict[str, int] = {}
+        self.position_bytes = b""
+        """The last `@position` written or found; empty until there is one."""
         self.session: Session | None = None
         self.consumer: AIOKafkaConsumer | None = None
         self.table: Table | None = None

@@ -124,6 +124,7 @@ class Work:
         if state is ABSENT:
             row = self.table.get(key)
             state = self.states[key] = None if row is None else topology.load(row)
+            self.bytes += len(row or b"")
         after, messages = topology.decide(state, event, at)
         sends = [topology.route(message, cause) for message in messages]
         size = self._measure(key, sends, cause)
