@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from aiokafka import TopicPartition
 
 from streams.agents.payments import CAUSE
-from streams.domain.facts import milliseconds
+from streams.domain.moment import parsed
 from streams.engine import position as positions
 from streams.engine.audit import ID_HEADER
 from streams.engine.recovery import reading, scan
@@ -90,7 +90,7 @@ def _steps(decisions: Iterable[Any]) -> dict[bytes, list[Step]]:
         headers = dict(record.headers)
         cause = headers.get(CAUSE)
         at = headers["ce_time"].decode()
-        step = Step(cause.decode() if cause else None, milliseconds(at) or 0)
+        step = Step(cause.decode() if cause else None, parsed(at) or 0)
         if not steps[record.key] or steps[record.key][-1] != step:
             steps[record.key].append(step)
     return dict(steps)

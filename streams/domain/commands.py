@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streams.domain.facts import milliseconds_of
 from streams.domain.identity import digest
+from streams.domain.moment import milliseconds
 from streams.domain.order import MAX_PAYMENTS, Payment
 from streams.domain.schedule import SECOND_MS, start_clock
 from streams.domain.tables import INIT, MACHINE, OPEN, SUCCESS, UNPAID
@@ -59,7 +59,7 @@ def _known(payment: Payment, command: CreatePayment) -> Ruling:
 def _new(turn: Turn, command: CreatePayment, fact: Fact) -> Payment:
     contract = turn.contract(command.channel)
     if command.expires_at is not None:
-        expires_at = milliseconds_of(command.expires_at)
+        expires_at = milliseconds(command.expires_at)
     else:
         expires_at = turn.at + SECOND_MS * (contract.qr_expiry_s if command.qr else contract.init_expiry_s)
     return Payment(

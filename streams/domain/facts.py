@@ -6,7 +6,6 @@ its arrival, is marked and not used (R-075).
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -14,10 +13,9 @@ from msgspec import Struct
 from streams.domain import identity
 from streams.domain.decisions import Source  # noqa: TC001  msgspec reads the annotation
 from streams.domain.events import Answer, Callback, CardPosting, Command, CreatePayment, Evidence
-from streams.domain.turn import EPOCH
+from streams.domain.moment import parsed
 
 AHEAD_MS: Final = 300_000
-_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Fact(Struct, frozen=True, gc=False):
@@ -36,15 +34,6 @@ class Fact(Struct, frozen=True, gc=False):
     clock_suspect: bool = False
     parked: bool = False
     """It had waited for its payment."""
-
-
-def milliseconds(text: str) -> int | None:
-    """An RFC 3339 time with its offset, as milliseconds; None if it is not one."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return None if moment.tzinfo is None else (moment - EPOCH) // _MILLISECOND
 
 
 def read_command(command: Command, at: int) -> Fact:
@@ -82,7 +71,7 @@ def read(event: Evidence, at: int, *, parked: bool = False) -> Fact:
 def _callback(event: Callback, at: int, packed: bytes, payload: bytes, *, parked: bool) -> Fact:
     merchant = event.merchant or None
     ref = event.event_id or event.transaction or _operation(event.payment_no, merchant)
-    time = at if event.event_time is None else milliseconds(event.event_time)
+    time = at if event.event_time is None else parsed(event.event_time)
     suspect = time is None or time > at + AHEAD_MS
     return Fact(
         "callback",
@@ -101,7 +90,7 @@ def _callback(event: Callback, at: int, packed: bytes, payload: bytes, *, parked
 
 
 def _posting(event: CardPosting, at: int, packed: bytes, payload: bytes, *, parked: bool) -> Fact:
-    time = at if event.event_time is None else milliseconds(event.event_time)
+    time = at if event.event_time is None else parsed(event.event_time)
     suspect = time is None or time > at + AHEAD_MS
     return Fact(
         "card",
@@ -121,8 +110,3 @@ def _posting(event: CardPosting, at: int, packed: bytes, payload: bytes, *, park
 
 def _operation(payment_no: str, merchant: str | None) -> str:
     return payment_no if merchant is None else f"{merchant}/{payment_no}"
-
-
-def milliseconds_of(moment: datetime) -> int:
-    """A moment that carries its offset, as milliseconds of the UTC epoch, rounded down."""
-    return (moment - EPOCH) // _MILLISECOND

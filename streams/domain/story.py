@@ -5,15 +5,15 @@ Pure: the same order at the same moment tells the same story. Every payment that
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime  # noqa: TC003  msgspec reads the annotation
 
 from msgspec import Struct
 
 from streams.domain import identity
+from streams.domain.moment import moment
 from streams.domain.order import Order, Payment, due
 from streams.domain.schedule import ref_of
 from streams.domain.tables import INIT, KINDS, OPEN, RULES
-from streams.domain.turn import EPOCH
 
 
 class Awaited(Struct, frozen=True):
@@ -81,14 +81,14 @@ def story(order: Order, at: int) -> Story:
     """The story of the order at `at` (milliseconds, UTC)."""
     return Story(
         order_id=order.order_id,
-        at=_moment(at),
+        at=moment(at),
         decisions=order.seq,
         duplicates=order.duplicates,
         forgotten=order.forgotten,
         payments=tuple(_payment(payment) for payment in order.payments),
         evidence=tuple(
             Piece(
-                at=_moment(seen.at),
+                at=moment(seen.at),
                 source=seen.source,
                 word=seen.word,
                 ref=seen.ref,
@@ -134,14 +134,14 @@ def _payment(payment: Payment) -> PaymentStory:
 
 def _awaited(payment: Payment) -> Awaited | None:
     if payment.state == INIT:
-        return Awaited("a start command; without one it closes unpaid", "trade domain", _moment(payment.expires_at))
+        return Awaited("a start command; without one it closes unpaid", "trade domain", moment(payment.expires_at))
     if payment.state not in OPEN:
         return None
     what = "the final word on the payment"
     if payment.query_at is not None:
-        return Awaited(f"{what}; we query it next", f"channel {payment.channel}", _moment(payment.query_at))
+        return Awaited(f"{what}; we query it next", f"channel {payment.channel}", moment(payment.query_at))
     if payment.stuck_at is not None:
-        return Awaited(f"{what}; then a person takes over", f"channel {payment.channel}", _moment(payment.stuck_at))
+        return Awaited(f"{what}; then a person takes over", f"channel {payment.channel}", moment(payment.stuck_at))
     return Awaited(
         f"{what}, which automatic queries did not bring",
         f"{KINDS['STUCK_UNKNOWN'].owner}, with {payment.channel}",
@@ -153,12 +153,8 @@ def _waiting(ref: str, deadline: int | None) -> Awaited:
     what = f"the payment that {ref} speaks of, started at its channel"
     if deadline is None:
         return Awaited(what, KINDS["UNKNOWN_ORDER"].owner, None)
-    return Awaited(what, "trade domain", _moment(deadline))
+    return Awaited(what, "trade domain", moment(deadline))
 
 
 def _maybe(at: int | None) -> datetime | None:
-    return None if at is None else _moment(at)
-
-
-def _moment(at: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=at)
+    return None if at is None else moment(at)

@@ -7,8 +7,7 @@ message names its decision, and every decision names its messages.
 from __future__ import annotations
 
 from copy import copy
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -28,13 +27,12 @@ from streams.domain.decisions import (
     Verdict,
     message_id,
 )
+from streams.domain.moment import moment
 from streams.domain.order import MAX_CONFLICTS, MAX_SEEN, Conflict, Order, Payment, Seen
 from streams.domain.tables import KINDS
 
 if TYPE_CHECKING:
     from streams.domain.facts import Fact
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Ruling(NamedTuple):
@@ -61,7 +59,7 @@ class Turn:
 
     def set_time(self, at: int) -> None:
         self.at = at
-        self.moment = EPOCH + timedelta(milliseconds=at)
+        self.moment = moment(at)
 
     def open(self) -> None:
         """Begin the next decision."""

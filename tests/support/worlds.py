@@ -22,7 +22,7 @@ from streams.codec import dump, load
 from streams.domain.converge import converge
 from streams.domain.decisions import ChannelRequest, Decision, Discrepancy, Message, PaymentSuccess
 from streams.domain.events import Answer, Callback, CardPosting, CreatePayment, Event, StartPayment
-from streams.domain.facts import milliseconds
+from streams.domain.moment import parsed
 from streams.domain.order import Order, due
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from streams.domain.contract import Contract
 
-START: Final = milliseconds("2025-03-03T10:00:00Z") or 0
+START: Final = parsed("2025-03-03T10:00:00Z") or 0
 NUMBERS: Final = {"sequence", "version", "fee", "net_amount", "settle_amount"}
 ALIASES: Final = {"e": "event_id", "t": "transaction"}
 
