@@ -240,8 +240,8 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
         offsets = {
             TopicPartition(topic, p.number): OffsetAndMetadata(at, "")
             for p in self.partitions.values()
-            if p.position_bytes  # else an offset would say that this group has run here, and an empty changelog was lost
             for topic, at in p.offsets.items()
+            if p.position_bytes  # else an offset would say that this group has run here, and an empty changelog was lost
         }
         subscription = member._subscription.subscription  # noqa: SLF001  a commit that neither waits for a rebalance nor raises
         if offsets == self._reported or subscription is None or subscription.assignment is None:

@@ -7,7 +7,6 @@ transaction; whoever holds it instead (a rebalance, a shutdown) knows that nothi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -73,8 +72,6 @@ class Partition:
         self.closing = asyncio.Event()
         self.failures = 0
         self.offsets: dict[str, int] = {}
-        self.position_bytes = b""
-        """The last `@position` written or found; empty until there is one."""
         self.session: Session | None = None
         self.consumer: AIOKafkaConsumer | None = None
         self.table: Table | None = None
@@ -397,5 +394,7 @@ class Partition:
             return
         await self.discard()
         if self.consumer is not None:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.consumer.stop(), 2.0)
+            # In a task of its own: the client lets the cancellation of its fetcher out, which would pass for one of our caller's.
+            stopping = asyncio.ensure_future(self.consumer.stop())
+            stopping.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.wait({stopping}, timeout=2.0)

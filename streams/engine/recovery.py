@@ -94,6 +94,8 @@ class Opened:
     missed: dict[str, list[Entry]]
     """Own topic -> records of committed transactions that lost their marker, to be written again."""
     after: Tag
+    stop: int
+    """Changelog offset after the last visible record."""
     rows: int = 0
     seconds: float = 0.0
 
@@ -155,6 +157,7 @@ class Recovery:
             ends=ends,
             missed={topic: [self.entry(record) for _, record in found] for topic, found in missed.items() if found},
             after=top,
+            stop=stop,
             rows=count,
         )
 
@@ -171,7 +174,9 @@ class Recovery:
                 return ends
             if time.monotonic() - began > self.config.stuck:
                 raise Stuck(
-                    f"partition {self.partition}: the scrub is not visible, (stable, wanted) offsets are {behind}"
+                    f"partition {self.partition}: the scrub is not visible, (stable, wanted) offsets are {behind}; if this repeats, "
+                    "a producer that the broker has forgotten left a transaction open: end it with `kafka-transactions.sh abort "
+                    f"--topic TOPIC --partition {self.partition} --start-offset STABLE`"
                 )
             await asyncio.sleep(pause)
             pause = min(0.2, pause * 2)
@@ -306,6 +311,5 @@ class Recovery:
         """What the restored table contains, if nothing has to be rolled forward into it first."""
         if opened.position is None or opened.missed.get(self.topology.changelog):
             return None
-        return Checkpoint(
-            opened.ends[self.topology.changelog], positions.encode(opened.position), int(time.time() * 1000)
-        )
+        # Not `ends`: the tail without visible records is where an aborted session shows, whose number must not be given again.
+        return Checkpoint(opened.stop, positions.encode(opened.position), int(time.time() * 1000))

@@ -34,6 +34,14 @@ def lines() -> Iterator[Callable[[], list[dict[str, Any]]]]:
     structlog.reset_defaults()
 
 
+def fail(why: str) -> None:
+    """Logs an exception as the product does."""
+    try:
+        int(why)
+    except ValueError:
+        structlog.get_logger("a").exception("failed")
+
+
 def redacted(**event: Any) -> dict[str, Any]:
     return dict(log.redact(None, "info", event))
 
@@ -68,12 +76,9 @@ class TestLines:
         )
 
     def test_a_traceback_stays_in_its_line(self, lines):
-        try:
-            raise ValueError("broken")
-        except ValueError:
-            structlog.get_logger("a").exception("failed")
+        fail("broken")
         [line] = lines()
-        assert "ValueError: broken" in line["exception"]
+        assert "ValueError: invalid literal" in line["exception"]
 
     def test_bound_context_is_in_every_line(self, lines):
         with structlog.contextvars.bound_contextvars(trace="00-ab"):
@@ -90,7 +95,7 @@ class TestLines:
         log.configure(stream=terminal)
         structlog.get_logger("a").info("opened", partition=3)
         assert "opened" in terminal.getvalue()
-        with pytest.raises(ValueError, match="Expecting value|Extra data"):
+        with pytest.raises(ValueError, match=r"Expecting value|Extra data"):
             json.loads(terminal.getvalue())
 
 
@@ -132,10 +137,7 @@ class TestRedaction:
         assert "hunter2" not in json.dumps(lines())
 
     def test_a_card_number_in_an_exception_is_hidden(self, lines):
-        try:
-            raise ValueError(f"bad card {CARD}")
-        except ValueError:
-            structlog.get_logger("a").exception("failed")
+        fail(f"bad card {CARD}")
         assert CARD not in json.dumps(lines())
 
     @pytest.mark.parametrize("value", [[CARD], {"pan": CARD}, (CARD, 1), {"deep": [{"pan": CARD}]}, CARD.encode()])
