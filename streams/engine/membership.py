@@ -24,6 +24,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from streams.engine.failures import ADVICE, Exit, Refused, Verdict, classify
 from streams.engine.partition import Partition
+from streams.engine.recovery import reading
 from streams.engine.table import opener
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
         """Partitions whose lock we hold between a revocation and the next assignment."""
         self.stopping = asyncio.Event()
         self.assigned = False
+        self.partition_count = 0
         self.member: AIOKafkaConsumer | None = None
+        self.clerk: AIOKafkaConsumer | None = None
+        """Asks for last stable offsets. It never fetches: behind a partition's long poll the answer would take half a second."""
         self._end = end
         self._reported: dict[TopicPartition, OffsetAndMetadata] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -67,10 +71,12 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
 
     @property
     def ready(self) -> bool:
-        """Whether the group has spoken and every partition it gave us is open."""
+        """Whether we are in touch with the group, and every partition it gave us is open."""
         return (
             self.assigned
             and not self.stopping.is_set()
+            and self.member is not None
+            and self.member._coordinator.coordinator_id is not None  # noqa: SLF001  no public way
             and all(partition.ready.is_set() for partition in self.partitions.values())
         )
 
@@ -79,11 +85,13 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
     async def run(self) -> None:
         """Join the group and serve it until `stop`; then finish what runs, close, and leave the group."""
         self.member = await self.join()
-        try:
-            self.member.subscribe(list(self.topology.inputs), listener=self)
-            await self.serve(self.member)
-        finally:
-            await self.shut_down()
+        own = [self.topology.changelog, *self.topology.outputs, self.topology.dead_letters]
+        async with reading(self.config, "read_committed", own) as self.clerk:
+            try:
+                self.member.subscribe(list(self.topology.inputs), listener=self)
+                await self.serve(self.member)
+            finally:
+                await self.shut_down()
 
     def stop(self) -> None:
         self.stopping.set()
@@ -125,7 +133,7 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
                 reported = time.monotonic()
             try:
                 await member.getmany(
-                    timeout_ms=300
+                    timeout_ms=200
                 )  # keeps the poll interval alive, and brings the coordinator's errors here
             except kafka.KafkaError as error:
                 if classify(error) is not Verdict.RETRY:
@@ -197,6 +205,7 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
                     f"partition {number} came without {missing}: the inputs need equal partition counts; "
                     "`concord topics check` says which differ"
                 )
+        self.partition_count = len(self.member.partitions_for_topic(self.topology.inputs[0]) or ())
         for number in [number for number in self.partitions if number not in topics]:
             self.held.discard(number)
             self.start(self.partitions.pop(number).close())
@@ -215,6 +224,12 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
         task.add_done_callback(self._tasks.discard)
 
     # ------------------------------------------------------------------ what partitions ask
+
+    async def stable_offsets(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The last stable offset of each log. The caller holds the deadline."""
+        assert self.clerk is not None
+        offsets: dict[TopicPartition, int] = await self.clerk.end_offsets(list(logs))
+        return offsets
 
     async def confirm_member(self, partition: Partition) -> None:
         """Return once the coordinator accepts our generation. If it does not, the client rejoins and the listener decides."""

@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 
 from streams.engine import position as positions
 from streams.engine.failures import Exit, Refused, Stuck, Verdict, classify
-from streams.engine.position import Position, Written
+from streams.engine.horizon import Horizon
 from streams.engine.recovery import Opened, Recovery, consumer
 from streams.engine.stats import Stats
 from streams.engine.table import Checkpoint, Table
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
 
     from streams.engine.config import Config
+    from streams.engine.position import Position, Tag
     from streams.engine.topology import Record, Topology
     from streams.engine.transaction import Sending
 
@@ -44,6 +45,11 @@ class Owner(Protocol):
     topology: Topology[Any, Any, Any]
     config: Config
     open_table: Callable[[int], Table]
+    partition_count: int
+    """Into how many partitions the inputs divide the keys."""
+
+    async def stable_offsets(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The last stable offset of each log."""
 
     async def confirm_member(self, partition: Partition) -> None:
         """Return once the group accepts this worker's generation, or the partition is closing."""
@@ -121,11 +127,13 @@ class Partition:
             self.session = Session(self.config, f"{self.topology.name}-{self.number}", self.number)
             await self.session.start(self.own)
             self.table = self.owner.open_table(self.number)
-            recovery = Recovery(self.topology, self.config, self.number)
+            recovery = Recovery(self.topology, self.config, self.number, self.owner.partition_count)
             recovery.progress = self._restored
             opened = await recovery.run(self.session, self.table)
             await self._step("recovered")
-            self.begin(opened)
+            self.horizon = Horizon(opened.session, self.own, opened.ends, opened.position, self.owner.partition_count)
+            self.marked_position, self.watched = b"", time.monotonic()
+            self.backlog.clear()
             if (checkpoint := recovery.checkpoint(opened)) is not None:
                 self.table.confirm(checkpoint)
             if self.consumer is None:
@@ -140,7 +148,7 @@ class Partition:
         self.stats.opened_in = opened.seconds
         self.log.info(
             "opened",
-            session=self.tag[0],
+            session=opened.session,
             after=opened.after,
             rows=len(self.table),
             restored=opened.rows,
@@ -151,18 +159,6 @@ class Partition:
 
     def _restored(self, count: int, target: int) -> None:
         self.stats.restored, self.stats.restore_target = count, target
-
-    def begin(self, opened: Opened) -> None:
-        """The books of a new session: nothing written yet, everything below `ends` decided."""
-        self.tag = (opened.session, 0)
-        self.position_bytes = positions.encode(opened.position) if opened.position else b""
-        self.ends, self.bases = dict(opened.ends), dict(opened.ends)
-        self.totals = dict.fromkeys(self.own, 0)
-        self.base_totals = dict.fromkeys(self.own, 0)
-        self.marks: dict[str, tuple[int, int, float]] = {}
-        self.marked_position = b""
-        self.watched = time.monotonic()
-        self.backlog.clear()
 
     async def start_offsets(self, position: Position | None) -> dict[str, int]:
         """Where to read the inputs from; refuses if the retention has deleted what was never read."""
@@ -277,7 +273,7 @@ class Partition:
         if not work:
             return
         began = time.monotonic()
-        await self.write(work.entries((self.tag[0], self.tag[1] + 1)), {**self.offsets, **work.offsets}, tagged=True)
+        await self.write(work.entries(self.next_tag), {**self.offsets, **work.offsets}, tagged=True)
         self.table.settle(rows)
         self.offsets.update(work.offsets)
         self.failures = 0
@@ -296,30 +292,38 @@ class Partition:
             work.fire(int(time.time() * 1000))
         return work, taken
 
+    @property
+    def tag(self) -> Tag:
+        """The tag of the last transaction of this session; its number is 0 before the first."""
+        return self.horizon.tag
+
+    @property
+    def next_tag(self) -> Tag:
+        return (self.horizon.tag[0], self.horizon.tag[1] + 1)
+
+    @property
+    def position_bytes(self) -> bytes:
+        """The last `@position` that was written or found; empty until there is one."""
+        return self.horizon.written
+
     async def write(
         self, records: dict[str, list[Sending]], offsets: Mapping[str, int], *, tagged: bool = False
     ) -> None:
         """One transaction with `@position`. Returns when it is committed; the books change only then."""
         assert self.session is not None
-        tag = (self.tag[0], self.tag[1] + 1)
+        tag = self.next_tag
         mark = [positions.header(tag)]
         if not tagged:
             records = {
                 topic: [(key, value, [*headers, *mark]) for key, value, headers in entries]
                 for topic, entries in records.items()
             }
-        totals = {topic: self.totals[topic] + len(records.get(topic, ())) for topic in self.own}
-        written = {
-            topic: Written(self.bases[topic], totals[topic] - self.base_totals[topic])
-            for topic in self.own
-            if topic != self.topology.changelog
-        }
-        position = positions.encode(Position(tag, dict(offsets), written))
-        records[self.topology.changelog].append((positions.KEY, position, mark))
+        counts = {topic: len(entries) for topic, entries in records.items()}
+        position = self.horizon.position(tag, counts, offsets)
+        encoded = positions.encode(position)
+        records[self.topology.changelog].append((positions.KEY, encoded, mark))
         ends = await self.session.write({topic: entries for topic, entries in records.items() if entries})
-        self.tag, self.totals, self.position_bytes = tag, totals, position
-        for topic, end in ends.items():
-            self.ends[topic] = max(self.ends[topic], end)
+        self.horizon.commit(position, encoded, counts, ends)
 
     def count(self, work: Work, seconds: float) -> None:
         stats = self.stats
@@ -340,30 +344,25 @@ class Partition:
         assert self.consumer is not None
         assert self.table is not None
         self.watched = now = time.monotonic()
-        dirty = [topic for topic in self.own if self.ends[topic] > self.bases[topic]]
+        horizon, changelog = self.horizon, self.topology.changelog
+        dirty = horizon.dirty()
         if not dirty:
             return
         async with asyncio.timeout(self.config.deadline):
-            stable = await self.consumer.end_offsets([TopicPartition(topic, self.number) for topic in dirty])
+            stable = await self.owner.stable_offsets([TopicPartition(topic, self.number) for topic in dirty])
         for topic in dirty:
+            if horizon.mark(topic, now) and topic == changelog:
+                self.table.mark()
+                self.marked_position = horizon.written
+            end, _, since = horizon.marks[topic]
             seen = stable[TopicPartition(topic, self.number)]
-            mark = self.marks.pop(topic, None)
-            if mark is None:
-                mark = (self.ends[topic], self.totals[topic], now)
-                if topic == self.topology.changelog:
-                    self.table.mark()
-                    self.marked_position = self.position_bytes
-            end, total, since = mark
-            if seen >= end:
-                self.bases[topic], self.base_totals[topic] = end, total
-                if topic == self.topology.changelog:
+            if horizon.passed(topic, seen):
+                if topic == changelog:
                     self.table.confirm(Checkpoint(end, self.marked_position, int(time.time() * 1000)))
             elif now - since > self.config.stuck:
                 raise Stuck(
                     f"{topic}/{self.number}: committed up to {end}, visible up to {seen}, for {now - since:.1f} s: a marker was lost"
                 )
-            else:
-                self.marks[topic] = mark
 
     async def _step(self, name: str) -> None:
         if self.config.probe is not None:

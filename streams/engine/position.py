@@ -32,12 +32,16 @@ class Written(NamedTuple):
     records: int
 
 
-class Position(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True, omit_defaults=True):
     """The `@position` record: the transaction's tag, the next offset of each input, and what each output log must hold."""
 
     tag: Tag = msgspec.field(name="x")
     inputs: dict[str, int] = msgspec.field(name="in")
     outputs: dict[str, Written] = msgspec.field(name="out")
+    log: str = ""
+    """Made by chance at the first transaction ever: a table on disk knows by it whether this is still the log it was made from."""
+    partitions: int = msgspec.field(name="of", default=0)
+    """Into how many partitions keys were divided: with another number they would live elsewhere."""
 
 
 _decode = msgspec.json.Decoder(Position).decode

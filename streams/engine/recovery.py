@@ -119,11 +119,12 @@ class Recovery:
 
     client: AIOKafkaConsumer
 
-    def __init__(self, topology: Topology[Any, Any, Any], config: Config, partition: int) -> None:
+    def __init__(self, topology: Topology[Any, Any, Any], config: Config, partition: int, partitions: int = 0) -> None:
         self.topology = topology
         self.config = config
         self.partition = partition
         self.outputs = [*topology.outputs, topology.dead_letters]
+        self.partitions = partitions
         self.topics = [topology.changelog, *self.outputs]
         self.logs = [self.tp(topic) for topic in self.topics]
         self.progress: Callable[[int, int], None] = lambda _records, _target: None
@@ -149,7 +150,9 @@ class Recovery:
         top = max(each.top() for each in evidence.values())
         missed = self.missed(evidence, top)
         position = self.roll_forward(missed[changelog], position)
+        self.require_ours(position)
         self.require_explained(evidence, missed, position, top, lows)
+        self.require_long_enough(position, ends)
         seen = max((tag for each in evidence.values() for tag in each.tags()), default=NEVER)
         return Opened(
             position=position,
@@ -183,11 +186,9 @@ class Recovery:
 
     async def restore(self, table: Table, low: int, end: int) -> tuple[Evidence, Position | None, int, int]:
         """Read the changelog as committed into the table. Returns its tags, the last position, where its records stop, and their number."""
-        start, position = self.resume(table, low, end)
+        start, known = self.resume(table, low, end)
+        position: Position | None = None
         log, stop, count = Evidence(), start, 0
-        if position is not None:
-            # A checkpoint was visible when it was taken: it proves its transaction, and the tail may be empty.
-            log.visible.append((position.tag, start - 1))
         async for _, records in scan(self.client, {self.tp(self.topology.changelog): (start, end)}):
             rows: dict[bytes, Change] = {}
             for record in records:
@@ -203,6 +204,9 @@ class Recovery:
                 count += len(records)
                 log.visible = [max(log.visible)] if log.visible else []
                 self.progress(count, end - start)
+        if known is not None and (position is None or position.log != known.log or position.tag < known.tag):
+            table.clear()  # the table was made from another log of this name
+            return await self.restore(table, low, end)
         if position is None and len(table):
             raise Refused(
                 f"{self.topology.changelog}/{self.partition} has rows but no @position record: another program wrote it, or data was lost; "
@@ -211,6 +215,11 @@ class Recovery:
         return log, position, stop, count
 
     def resume(self, table: Table, low: int, end: int) -> tuple[int, Position | None]:
+        """Where to read on from, and what the table on disk says was the last position there.
+
+        A checkpoint ends with its own `@position` record. It is read again: there, or later in this log, must be one that agrees. Only
+        another log has none, as a position is compacted away only by a later one.
+        """
         found = table.checkpoint()
         if found is None:
             if len(table):
@@ -218,10 +227,10 @@ class Recovery:
                 table.clear()
             return low, None
         stale = time.time() * 1000 - found.written_ms > TOMBSTONES_LIVE_MS
-        if stale or not low <= found.offset <= end:
+        if stale or not low < found.offset <= end:
             table.clear()
             return low, None
-        return found.offset, self.read_position(found.position)
+        return found.offset - 1, self.read_position(found.position)
 
     def read_position(self, value: bytes | None) -> Position:
         try:
@@ -276,6 +285,22 @@ class Recovery:
                 position = self.read_position(record.value)
         return position
 
+    def require_ours(self, position: Position | None) -> None:
+        """Refuse a changelog that was written for other inputs, or when keys were divided otherwise."""
+        if position is None:
+            return
+        if foreign := set(position.inputs) - set(self.topology.inputs):
+            raise Refused(
+                f"{self.topology.changelog}/{self.partition} was written by a worker that reads {sorted(foreign)}: "
+                "it is another job's, or a copy; give this job a changelog of its own"
+            )
+        if position.partitions and self.partitions and position.partitions != self.partitions:
+            raise Refused(
+                f"{self.topology.changelog}/{self.partition} was written when the topics had {position.partitions} partitions, "
+                f"now they have {self.partitions}: keys have moved away from their state; "
+                "go on with new topics under another prefix, and replay the inputs"
+            )
+
     def require_explained(
         self,
         evidence: Mapping[str, Evidence],
@@ -301,6 +326,15 @@ class Recovery:
                 raise Refused(
                     f"{topic}/{self.partition} has {len(found)} of the {count} records that were committed since offset {base}: "
                     "the topic lost data; restore it from a replica or a backup"
+                )
+
+    def require_long_enough(self, position: Position | None, ends: Mapping[str, int]) -> None:
+        """Refuse an output log that ends before what was seen to be committed there."""
+        for topic, (base, _) in position.outputs.items() if position else ():
+            if ends.get(topic, base + 1) <= base:
+                raise Refused(
+                    f"{topic}/{self.partition} ends at {ends[topic]}, and {base} of its offsets were seen before: "
+                    "it was made anew or lost data; restore it from a replica or a backup"
                 )
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -130,6 +131,8 @@ async def test_a_worker_is_ready_only_when_the_group_has_spoken_and_all_partitio
         partition.ready.set()
     assert value(scraped(worker), "concord_ready") == 0
     worker.assigned = True
+    assert value(scraped(worker), "concord_ready") == 0, "not in touch with the group"
+    worker.member = SimpleNamespace(_coordinator=SimpleNamespace(coordinator_id=1))
     assert value(scraped(worker), "concord_ready") == 1
     worker.partitions[3].ready.clear()
     found = scraped(worker)

@@ -167,9 +167,12 @@ class TestRefusals:
         await stage.toy.produce(stage.bootstrap, orders(20, first=20))
         await until(lambda: handled(worker) == 40)
         await until(
-            lambda: all(p.bases[stage.toy.success] == p.ends[stage.toy.success] for p in worker.partitions.values())
+            lambda: all(
+                p.horizon.bases[stage.toy.success] == p.horizon.ends[stage.toy.success]
+                for p in worker.partitions.values()
+            )
         )
-        bases = {number: partition.bases[stage.toy.success] for number, partition in worker.partitions.items()}
+        bases = {number: partition.horizon.bases[stage.toy.success] for number, partition in worker.partitions.items()}
         await stage.toy.produce(stage.bootstrap, orders(20, first=40))
         await until(lambda: handled(worker) == 80)
         await worker.stop()
@@ -386,15 +389,15 @@ class TestRollForward:
     async def test_a_commit_that_stays_invisible_is_opened_again(self, stage):
         worker = await stage.start(watch=0.1, stuck=0.4)
         partition = worker.partitions[0]
-        real = partition.consumer.end_offsets
+        real = partition.owner.stable_offsets
 
         async def behind(logs):
             return dict.fromkeys(await real(logs), 0)
 
-        partition.consumer.end_offsets = behind
+        partition.owner.stable_offsets = behind
         with capture_logs() as lines:
             await stage.toy.produce(stage.bootstrap, orders(20))
             await until(lambda: any("a marker was lost" in str(line.get("error")) for line in lines))
-        partition.consumer.end_offsets = real
+        partition.owner.stable_offsets = real
         await until(lambda: stage_paid(stage, 20))
         assert await stage.paid() == names(20)
