@@ -8,6 +8,7 @@ a layout this release does not know is refused rather than guessed.
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 MAX_VALUE: Final = 1 << 20
 """The largest record value read, in bytes; the broker's own default."""
+
+MOMENTS: Final = ("expires_at", "received_at", "answered_at")
+EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 VERSION: Final = b"\x01"
 """The layout of a stored order. It changes when a reader of the former layout would misread the new one."""
@@ -150,6 +155,8 @@ def _unreadable(value: bytes, why: str) -> Poison:
         value.decode()
     except UnicodeDecodeError as wrong:
         return Poison("not_utf8", f"byte {wrong.start} of the value is not UTF-8; encode the JSON as UTF-8")
+    if value.startswith(b"\xef\xbb\xbf"):
+        return Poison("not_json", "the value begins with a byte order mark; send the JSON without it")
     if "truncated" in why:
         return Poison("truncated", f"the JSON ends too early ({why}); send the whole object")
     return Poison("not_json", f"the value is not JSON ({why}); send a JSON object")
@@ -196,6 +203,9 @@ def _check(event: Event, key: bytes | None) -> None:
         except UnicodeDecodeError:
             raise Poison("key_not_utf8", f"the key {key[:64].hex()} is not UTF-8; key the record by order_id") from None
         raise Poison("key_mismatch", f"the key is {name!r} and order_id {event.order_id!r}; key the record by order_id")
+    for name in MOMENTS:
+        if (time := getattr(event, name, None)) is not None and not EARLIEST <= time <= LATEST:
+            raise Poison("out_of_range", f"{name} is {time.isoformat()}; send a time between 1970 and 2200")
     currency = getattr(event, "currency", None)
     if currency is not None and not (currency.isascii() and currency.isalpha() and currency.isupper()):
         raise Poison("wrong_currency", f"currency is {currency!r}; send three capital letters of ISO 4217")

@@ -20,6 +20,7 @@ SECRET_FIELDS: Final = frozenset(
 )
 CARD_NUMBER: Final = re.compile(r"(?<!\d)\d{6}\d{3,9}(\d{4})(?!\d)")
 
+EVERY_S: Final = 5.0
 LARGEST_PLAIN: Final = 10**14
 """Offsets, amounts and epoch milliseconds stay below; a longer whole number may be a card's."""
 
@@ -41,6 +42,24 @@ def _hidden(name: object, value: Any) -> Any:
     if isinstance(value, int) and abs(value) < LARGEST_PLAIN:
         return value
     return CARD_NUMBER.sub(r"[card …\1]", value if isinstance(value, str) else repr(value))
+
+
+class Hush(logging.Filter):
+    """Lets one line of a kind through in `EVERY_S` seconds, of one library: without a broker it says so a hundred times a second."""
+
+    def __init__(self, library: str) -> None:
+        super().__init__()
+        self._library = library
+        self._next: dict[tuple[str, int], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith(self._library):
+            return True
+        kind = (record.name, record.lineno)
+        if record.created < self._next.get(kind, 0.0):
+            return False
+        self._next[kind] = record.created + EVERY_S
+        return True
 
 
 def configure(*, level: str = "info", stream: TextIO | None = None) -> None:
@@ -68,6 +87,7 @@ def configure(*, level: str = "info", stream: TextIO | None = None) -> None:
     chain: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     handler = logging.StreamHandler(target)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[*chain, renderer]))
+    handler.addFilter(Hush("aiokafka"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -13,8 +13,8 @@
 | `CONCORD_STATE_DIR` | folder of the RocksDB tables; one per worker | `.concord/state` |
 | `CONCORD_WEB_HOST`, `CONCORD_WEB_PORT` | where `/healthz`, `/readyz` and `/metrics` listen | `127.0.0.1`, `6066` |
 | `CONCORD_LOG_LEVEL` | `debug`, `info`, `warning`, `error` | `info` |
-| `CONCORD_SESSION_SECONDS` | group session timeout | 10 |
-| `CONCORD_TRANSACTION_SECONDS` | broker-side transaction timeout; bounds how long a dead worker holds back readers | 30 |
+| `CONCORD_SESSION_SECONDS` | group session timeout, 6 or more (brokers refuse less by default) | 10 |
+| `CONCORD_TRANSACTION_SECONDS` | broker-side transaction timeout; at most 900; bounds how long a dead worker holds back readers | 30 |
 | `CONCORD_BATCH` | most input records in one transaction | 2000 |
 | `CONCORD_POSTGRES` | Postgres, `postgresql://…`; read by `concord dev` and the tests | a local one |
 | `CONCORD_SERVICES` | where `concord dev`, `concord demo` and the tests get services from: `auto`, `docker`, `local` | `auto` |
@@ -72,10 +72,10 @@ class Settings:
             table=_one_of(env, "CONCORD_TABLE", TABLES, "memory"),
             state_dir=Path(env.get("CONCORD_STATE_DIR") or ".concord/state"),
             web_host=env.get("CONCORD_WEB_HOST") or "127.0.0.1",
-            web_port=_whole(env, "CONCORD_WEB_PORT", 6066),
+            web_port=_whole(env, "CONCORD_WEB_PORT", 6066, high=65535),
             log_level=_one_of(env, "CONCORD_LOG_LEVEL", ("debug", "info", "warning", "error"), "info"),
-            session_s=_whole(env, "CONCORD_SESSION_SECONDS", 10),
-            transaction_s=_whole(env, "CONCORD_TRANSACTION_SECONDS", 30),
+            session_s=_whole(env, "CONCORD_SESSION_SECONDS", 10, low=6, high=1800),
+            transaction_s=_whole(env, "CONCORD_TRANSACTION_SECONDS", 30, low=5, high=900),
             batch=_whole(env, "CONCORD_BATCH", 2000),
         )
 
@@ -83,7 +83,7 @@ class Settings:
 def kafka_arguments(env: Mapping[str, str]) -> dict[str, Any]:
     """Keyword arguments for aiokafka's clients: address, TLS and SASL. The TLS files are read here, once."""
     security = _one_of(env, "CONCORD_KAFKA_SECURITY", SECURITY, "PLAINTEXT")
-    arguments: dict[str, Any] = {"bootstrap_servers": env.get("CONCORD_KAFKA") or "localhost:9092"}
+    arguments: dict[str, Any] = {"bootstrap_servers": _servers(env.get("CONCORD_KAFKA") or "localhost:9092")}
     if security != "PLAINTEXT":
         arguments["security_protocol"] = security
     if security.endswith("SSL"):
@@ -98,6 +98,14 @@ def kafka_arguments(env: Mapping[str, str]) -> dict[str, Any]:
                 raise SettingsError(f"{name} is empty: {security} needs a user and a password")
             arguments[argument] = env[name]
     return arguments
+
+
+def _servers(text: str) -> str:
+    for server in text.split(","):
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise SettingsError(f"CONCORD_KAFKA={text!r}: use host:port[,host:port]")
+    return text
 
 
 def _tls(env: Mapping[str, str]) -> ssl.SSLContext:
@@ -120,10 +128,11 @@ def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default
     return value
 
 
-def _whole(env: Mapping[str, str], name: str, default: Any) -> Any:
+def _whole(env: Mapping[str, str], name: str, default: Any, low: int = 1, high: int = 10**9) -> Any:
     value = env.get(name)
     if not value:
         return default
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise SettingsError(f"{name}={value!r}: use a whole number of at least 1")
+    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+        within = f"of at least {low}" if high == 10**9 else f"from {low} to {high}"
+        raise SettingsError(f"{name}={value!r}: use a whole number {within}")
     return int(value)

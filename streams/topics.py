@@ -271,7 +271,8 @@ BREAKING_BELOW: Final = {
 def _judge(field: str, value: str, wanted: str, *, counts_agree: bool) -> tuple[Severity, str]:
     if field == "partitions":
         if counts_agree:
-            return Severity.DIFFERS, "every topic has this count, so keys still meet; declare it in topics.yaml"
+            why = "keys would move away from their state; a new count needs new topics (another CONCORD_TOPIC_PREFIX)"
+            return Severity.BREAKS, f"{why}; if these were made with it, declare it in topics.yaml"
         return Severity.BREAKS, "the counts of co-partitioned topics are unequal, so keys do not meet; make them equal"
     if field == "replication":
         return Severity.DIFFERS, "reassign its replicas, or set CONCORD_REPLICATION"

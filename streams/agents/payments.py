@@ -6,6 +6,7 @@ replay mints the same.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from streams import codec
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 SOURCE: Final = b"concord"
 TRACE: Final = "traceparent"
+TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""W3C Trace Context; anything else under that name is not passed on."""
 CAUSE: Final = "cause"
 """Header of a decision: `topic/partition/offset` of the record it answers; a decision of a due time has none."""
 
@@ -78,7 +81,9 @@ def router(topic_of: dict[type[Message], str]) -> Callable[[Message, Record | No
             ("ce_time", text),
         ]
         if cause is not None:
-            headers += [header for header in cause.headers if header[0] == TRACE]
+            headers += [header for header in cause.headers if header[0] == TRACE and TRACEPARENT.fullmatch(header[1])][
+                :1
+            ]
         label = ""
         if type(message) is Decision:
             label = message.verdict

@@ -6,7 +6,9 @@ group refused this worker, 8 the shutdown took too long. The last log line of a 
 
 from __future__ import annotations
 
+import socket
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +42,7 @@ def worker(port: int | None, table: str | None, state_dir: Path | None, log_leve
             state_dir=state_dir or settings.state_dir,
             log_level=log_level or settings.log_level,
         )
+        require_local(settings)
         log.configure(level=settings.log_level)
         app = build(settings)
     except (SettingsError, TopicsError) as error:
@@ -52,3 +55,24 @@ def worker(port: int | None, table: str | None, state_dir: Path | None, log_leve
         redirect_stdouts=False,
         quiet=True,
     ).execute_from_commandline()
+
+
+def require_local(settings: Settings) -> None:
+    """Raise `SettingsError` if this machine cannot give what the settings ask for: the port, and the folder of the tables."""
+    try:
+        with socket.create_server((settings.web_host, settings.web_port)):
+            pass
+    except OSError as error:
+        where = f"{settings.web_host}:{settings.web_port}"
+        raise SettingsError(
+            f"cannot listen on {where}: {error.strerror}; give this worker another --port (CONCORD_WEB_PORT)"
+        ) from error
+    if settings.table == "rocksdb":
+        try:
+            settings.state_dir.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=settings.state_dir):
+                pass
+        except OSError as error:
+            raise SettingsError(
+                f"cannot write to {settings.state_dir}: {error.strerror}; choose another --state-dir (CONCORD_STATE_DIR)"
+            ) from error

@@ -7,14 +7,14 @@ reader sees partitions at different moments, so a difference counts only after i
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiokafka import TopicPartition
+from aiokafka.partitioner import murmur2
 
 from streams.engine import position as positions
 from streams.engine.position import NEVER, Tag, tag_of
@@ -36,7 +36,8 @@ class Difference(NamedTuple):
     """One disagreement between the changelog and an output topic. `since` is the monotonic time of its discovery."""
 
     kind: str
-    """`missing` (implied, not there), `extra` (there, not implied, or there twice), `disorder` (a log's tags went back)."""
+    """`missing` (implied, not there), `extra` (there, not implied, or there twice), `disorder` (a log's tags went back), `misplaced` (a key
+    in a partition where no producer would put it: its order may be decided twice)."""
     topic: str
     partition: int
     id: str
@@ -49,6 +50,8 @@ class Books:
 
     topology: Topology[Any, Any, Any]
     partition: int
+    partitions: int = 0
+    """Into how many partitions the keys are divided; 0: not known, and not checked."""
     trimmed: frozenset[str] = frozenset()
     """Output topics whose beginning the retention has deleted: what is missing there cannot be judged."""
     rows: dict[bytes, bytes] = field(default_factory=dict)
@@ -63,6 +66,13 @@ class Books:
         before = self.rows.pop(key, None)
         if value is None:
             return
+        if (
+            before is None
+            and self.partitions
+            and (home := (murmur2(key) & 0x7FFFFFFF) % self.partitions) != self.partition
+        ):
+            where = f"{key!r} belongs into partition {home}"
+            self.disorder.append(Difference("misplaced", self.topology.changelog, self.partition, where, now))
         self.rows[key] = value
         former = Counter(self._implied(before)) if before is not None else Counter[tuple[str, str]]()
         for output, number in (Counter(self._implied(value)) - former).items():
@@ -145,7 +155,7 @@ class Audit:
                 client.seek(log, low)
             for number in range(counts[self.topology.changelog]):
                 trimmed = frozenset(t for t in self.topology.outputs if lows.get(TopicPartition(t, number), 0) > 0)
-                self.books[number] = Books(self.topology, number, trimmed)
+                self.books[number] = Books(self.topology, number, counts[self.topology.changelog], trimmed)
             self._client = client
             yield
         finally:
@@ -171,11 +181,16 @@ class Audit:
                     books.row(record.key, record.value, now)
         return sum(len(records) for records in fetched.values())
 
-    async def behind(self) -> int:
-        """Offsets between what was read and the last stable offsets, of all logs together."""
+    async def ends(self) -> dict[TopicPartition, int]:
+        """The last stable offset of each log, now."""
         assert self._client is not None
-        ends = await self._client.end_offsets(sorted(self._client.assignment()))
-        return sum([max(0, end - await self._client.position(log)) for log, end in ends.items()])
+        ends: dict[TopicPartition, int] = await self._client.end_offsets(sorted(self._client.assignment()))
+        return ends
+
+    async def has_read(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether everything below these offsets was read."""
+        assert self._client is not None
+        return all([await self._client.position(log) >= end for log, end in ends.items()])
 
     def report(self, grace: float = 0.0) -> Report:
         """Everything that stands now."""
@@ -188,15 +203,19 @@ class Audit:
         )
 
     async def once(self, settle: float) -> Report:
-        """Read to the end; then give what is in flight `settle` seconds to be explained."""
-        deadline: float | None = None
-        while True:
-            read = await self.read()
-            if read == 0 and await self.behind() == 0:
-                deadline = deadline or time.monotonic() + settle
-                if not self.report().differences or time.monotonic() >= deadline:
-                    return self.report()
-            await asyncio.sleep(0)
+        """Read to where the logs end now, whatever is written meanwhile; then give what disagrees `settle` seconds to be explained."""
+        ends = await self.ends()
+        while not await self.has_read(ends):
+            await self.read()
+        reached = time.monotonic()
+        while time.monotonic() < reached + settle and self.standing(reached).differences:
+            await self.read()
+        return self.standing(reached)
+
+    def standing(self, until: float) -> Report:
+        """What was found by then and still stands. Younger differences are in flight."""
+        report = self.report()
+        return replace(report, differences=[each for each in report.differences if each.since <= until])
 
 
 def identity(headers: Headers) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocksdict import AccessType, Options, Rdict, WriteBatch
 
-from streams.engine.failures import Refused
+from streams.engine.failures import Stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -156,6 +156,8 @@ class MemoryTable(Table):
 ROW: Final = b"r"
 DUE: Final = b"d"
 META: Final = b"m"
+DAMAGED: Final = "DAMAGED"
+"""A file of this name says that the database beside it must not be trusted."""
 LAYOUT: Final = 1
 _HEAD: Final = struct.Struct(">BqqI")
 _DUE: Final = struct.Struct(">q")
@@ -169,8 +171,14 @@ class RocksTable(Table):
         self._folder = folder
         self._pending: dict[bytes, Change] = {}
         self._marked: dict[bytes, Change] = {}
-        self._db = self._open()
-        self.dues = {bytes(key[1:]): _DUE.unpack(value)[0] for key, value in self._scan(DUE)}
+        if (folder / DAMAGED).exists():
+            shutil.rmtree(folder)
+        try:
+            self._db = self._open()
+            self.dues = {key[1:]: _DUE.unpack(value)[0] for key, value in self._scan(DUE)}
+        except Stuck:  # only a copy of the changelog: made again here and now
+            shutil.rmtree(folder)
+            self._db = self._open()
         self.rebuild_agenda()
 
     def _open(self) -> Rdict:
@@ -188,35 +196,54 @@ class RocksTable(Table):
                     f"{self._folder}: in use by another process; give each worker a CONCORD_STATE_DIR of its own, "
                     "or wait for the old one to end"
                 ) from error
-            raise Refused(
-                f"{self._folder}: cannot be opened: {error}; delete the folder, it is rebuilt from the changelog"
-            ) from error
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> Stuck:
+        """The binding raises bare Exception for whatever the disk did. The next opening makes the table again."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / DAMAGED).touch()
+        return Stuck(f"{self._folder}: the table on disk cannot be used ({error}); it is made again from the changelog")
 
     def _scan(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
         found = []
-        cursor = self._db.iter()
-        cursor.seek(prefix)
-        while cursor.valid() and cursor.key().startswith(prefix):
-            found.append((cursor.key(), cursor.value()))
-            cursor.next()
+        try:
+            cursor = self._db.iter()
+            cursor.seek(prefix)
+            while cursor.valid() and cursor.key().startswith(prefix):
+                found.append((bytes(cursor.key()), bytes(cursor.value())))
+                cursor.next()
+            cursor.status()
+        except Exception as error:
+            self._db.close()
+            raise self._damaged(error) from error
         return found
 
     def get(self, key: bytes) -> bytes | None:
         change = self._pending.get(key) or self._marked.get(key)
         if change is not None:
             return change.value
-        value: bytes | None = self._db.get(ROW + key)
+        try:
+            value: bytes | None = self._db.get(ROW + key)
+        except Exception as error:
+            raise self._damaged(error) from error
         return value
+
+    def _write(self, batch: WriteBatch) -> None:
+        try:
+            self._db.write(batch)
+        except Exception as error:
+            raise self._damaged(error) from error
 
     def store(self, rows: Mapping[bytes, Change]) -> None:
         self._pending.update(rows)
 
     def restore(self, rows: Mapping[bytes, Change]) -> None:
         self.schedule(rows)
-        self._db.write(self._batch(rows))
+        self._write(self._batch(rows))
 
     def __len__(self) -> int:
-        return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0) + len(self._pending)
+        keys = int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
+        return max(0, keys - len(self.dues)) + len(self._pending)  # due times are keys too
 
     @property
     def unconfirmed(self) -> int:
@@ -235,7 +262,7 @@ class RocksTable(Table):
     def confirm(self, at: Checkpoint) -> None:
         batch = self._batch(self._marked)
         batch.put(META, _HEAD.pack(LAYOUT, at.offset, at.written_ms, len(at.position)) + at.position)
-        self._db.write(batch)
+        self._write(batch)
         self._marked = {}
 
     def clear(self) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from streams.engine.topology import Topology
 
 ABSENT: Final = object()
+REASON: Final = 500
+"""Characters of a dead letter's reason that are kept."""
 HEADER_NAME: Final = 48
 """Bytes allowed for a header's name and lengths."""
 _by_timestamp = attrgetter("timestamp")
@@ -85,6 +87,9 @@ class Work:
             self._decide(key, self.topology.decode(record), record.timestamp, record)
         except Poison as poison:
             self._bury(record, poison)
+        except Exception as error:
+            where = f"{record.topic}/{record.partition} at offset {record.offset}, key {record.key!r}"
+            raise Refused(f"{where}: the topology failed with {error!r}; nothing was consumed") from error
         return True
 
     @staticmethod
@@ -179,7 +184,7 @@ class Work:
             ("dead-offset", b"%d" % record.offset),
             ("dead-timestamp", b"%d" % record.timestamp),
             ("dead-kind", poison.kind.encode()),
-            ("dead-reason", poison.reason.encode()[:2000]),
+            ("dead-reason", poison.reason[:REASON].encode()),
         ]
         kept = [(name, value) for name, value in record.headers if name != HEADER and not name.startswith("dead-")]
         entry = Entry(record.key, record.value, [*kept, *about])

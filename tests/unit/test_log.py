@@ -90,6 +90,17 @@ class TestLines:
         logging.getLogger("aiokafka.consumer.group_coordinator").info("joined")
         assert lines() == []
 
+    def test_a_library_that_repeats_itself_is_hushed(self, lines):
+        for _ in range(500):
+            logging.getLogger("aiokafka.client").error("cannot connect")
+        logging.getLogger("aiokafka.client").error("something else")
+        assert [line["event"] for line in lines()] == ["cannot connect", "something else"]
+
+    def test_our_own_lines_are_never_hushed(self, lines):
+        for _ in range(3):
+            structlog.get_logger("streams.engine").warning("reopening")
+        assert len(lines()) == 3
+
     def test_a_terminal_gets_text(self, lines):
         terminal = Terminal()
         log.configure(stream=terminal)

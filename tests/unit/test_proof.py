@@ -148,6 +148,16 @@ class TestTheContinuousAudit:
         assert difference.kind == "disorder"
 
 
+    def test_a_key_in_a_partition_where_no_producer_would_put_it_is_misplaced(self, found):
+        books = self.books(found)
+        books.partitions, row = 8, found[TOPICS["state"]][0].value
+        books.partition = 3
+        for number in range(40):
+            books.row(b"fresh-%d" % number, row, 0.0)
+        kinds = [difference.kind for difference in books.differences(0.0, 0.0)]
+        assert 20 < kinds.count("misplaced") < 40  # one in eight is at home
+
+
 class TestTraffic:
     def test_a_seed_makes_the_same_traffic(self):
         assert traffic(50, 3) == traffic(50, 3)

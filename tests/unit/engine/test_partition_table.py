@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streams.engine.failures import Refused, Verdict, classify
+from streams.engine.failures import Stuck, Verdict, classify
 from streams.engine.table import LAYOUT, META, Change, Checkpoint, MemoryTable, RocksTable, Table, opener
 from tests.support.services import fresh_folder
 
@@ -227,12 +227,26 @@ class TestRocksTable:
             RocksTable(tmp_path / "table")
         assert classify(caught.value) is Verdict.RETRY
 
-    def test_a_damaged_folder_is_refused_with_the_fix(self, tmp_path):
-        RocksTable(tmp_path / "table").close()
+    def test_a_folder_that_cannot_be_opened_is_made_again(self, tmp_path):
+        """It is only a copy of the changelog."""
+        table = RocksTable(tmp_path / "table")
+        table.restore(rows(a="one"))
+        table.close()
         (tmp_path / "table" / "CURRENT").write_text("MANIFEST-999999\n")
-        with pytest.raises(Refused, match="delete the folder") as caught:
-            RocksTable(tmp_path / "table")
-        assert classify(caught.value) is Verdict.FATAL
+        table = RocksTable(tmp_path / "table")
+        assert (table.get(b"a"), table.checkpoint(), table.dues) == (None, None, {})
+        table.close()
+
+    def test_a_table_that_fails_while_it_runs_is_made_again_at_the_next_opening(self, tmp_path):
+        table = RocksTable(tmp_path / "table")
+        table.restore(rows(a="one"))
+        table.close()  # a closed database refuses every call, as a broken disk would
+        with pytest.raises(Stuck, match="made again from the changelog") as caught:
+            table.get(b"a")
+        assert classify(caught.value) is Verdict.RETRY
+        table = RocksTable(tmp_path / "table")
+        assert table.get(b"a") is None
+        table.close()
 
     def test_partitions_have_folders_of_their_own(self, tmp_path):
         tables = [opener(tmp_path)(number) for number in (0, 1)]

@@ -252,10 +252,10 @@ class TestPoison:
         one.take(In(b"poison", timestamp=100))
         assert (one.timers, one.dead) == (1, 1)
 
-    def test_a_mistake_of_the_topologys_own_is_not_poison(self):
-        one = work()
-        with pytest.raises(KeyError):
-            one.take(In(b"no-such-command"))
+    def test_a_mistake_of_the_topologys_own_stops_the_worker_and_says_where(self):
+        with pytest.raises(Refused, match=r"in/3 at offset 0, key b'k': the topology failed with KeyError") as refused:
+            work().take(In(b"no-such-command"))
+        assert isinstance(refused.value.__cause__, KeyError)
 
     def test_poison_says_its_kind_and_reason(self):
         assert str(Poison("not_json", "send JSON")) == "not_json: send JSON"
