@@ -33,6 +33,9 @@ def post(turn: Turn, payment: Payment | None, event: CardPosting, fact: Fact) ->
 
 
 def _keep(turn: Turn, payment: Payment | None, event: CardPosting) -> None:
+    """Keep the entry once, however often and however late it is synced (R-219)."""
+    if any(kept.event_id == event.event_id and kept.channel == event.channel for kept in turn.order.cards):
+        return
     entry = CardEntry(
         event.event_id,
         event.channel,

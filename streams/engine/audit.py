@@ -177,8 +177,13 @@ class Audit:
                 books.tag(log.topic, tag_of(record.headers), record.offset, now)
                 if log.topic != self.topology.changelog:
                     books.output(log.topic, identity(record.headers), now)
-                elif record.key != positions.KEY:
-                    books.row(record.key, record.value, now)
+            if (
+                log.topic == self.topology.changelog
+            ):  # a row implies what its former versions did: the last of each key is enough
+                for key, value in {
+                    record.key: record.value for record in records if record.key != positions.KEY
+                }.items():
+                    books.row(key, value, now)
         return sum(len(records) for records in fetched.values())
 
     async def ends(self) -> dict[TopicPartition, int]:

@@ -74,3 +74,15 @@ def test_evidence_that_was_forgotten_while_parked_is_still_heard():
     assert any(kind == "UNKNOWN_ORDER" for kind, _, _ in world.items())
     world.row("create P1")
     assert "applied success PAYING>SUCCESS UNKNOWN_ORDER:high" in world.row("start P1")[1]
+
+
+def test_a_card_entry_that_comes_again_after_its_key_was_forgotten_is_kept_once():
+    """R-219: the same card entry synced twice is booked once."""
+    world = World()
+    world.row("create P1")
+    world.row("purchase P1 e=CARD")
+    for number in range(MAX_SEEN):
+        world.row(f"callback P1 PENDING e=E{number}")
+    world.row("purchase P1 e=CARD")
+    assert world.order is not None
+    assert [card.event_id for card in world.order.cards] == ["CARD"]
