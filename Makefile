@@ -32,7 +32,7 @@ test: $(STAMP) ## every test but the long fault runs
 	$(BIN)/python -m pytest
 
 unit: $(STAMP) ## tests that need no service
-	$(BIN)/python -m pytest tests/unit tests/property tests/scenarios tests/test_tidy.py
+	$(BIN)/python -m pytest tests/unit tests/property $(wildcard tests/scenarios) tests/test_tidy.py
 
 integration: $(STAMP) ## tests on a real Kafka
 	$(BIN)/python -m pytest tests/integration

@@ -166,7 +166,8 @@ def _print(key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> tu
 def lines(proof: Proof) -> Iterator[str]:
     """The proof in words."""
     yield f"{proof.inputs} inputs: {proof.handled} decided, {proof.dead} dead letters"
-    yield f"{proof.timers} due times, {proof.orders} orders replayed"
+    timers = f"{proof.timers} due times, " if proof.timers else ""
+    yield f"{timers}{proof.orders} orders replayed"
     for topic, number in proof.outputs.items():
         yield f"{number:>8} {topic}"
     yield from proof.wrong[:SHOWN]

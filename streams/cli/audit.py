@@ -1,29 +1,33 @@
 """`concord audit stream`: recompute from the state topic what the outputs must be, and report every difference.
 
-Exit codes: 0 no difference, 1 differences, 2 wrong setting, 4 no broker answers. With `--follow` it runs until it is stopped, and logs
-each difference once.
+Exit codes: 0 no difference, 1 differences, 2 a wrong setting or a missing topic, 4 no broker answers, or not everything could be read.
+With `--follow` it runs until it is stopped, logs each difference once, and reports at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import signal
 import sys
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import structlog
-from aiokafka.errors import KafkaError
 
-from streams import log
 from streams.agents import payments
 from streams.app import engine_config
+from streams.cli.differences import require_readable
+from streams.cli.exits import CANNOT_READ, exits
+from streams.cli.printable import printable
 from streams.engine.audit import Audit, Difference, Report
-from streams.settings import Settings, SettingsError
-from streams.topics import Topics, TopicsError
+from streams.settings import Settings
+from streams.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from streams.engine.topology import Topology
 
 logger: Final = structlog.get_logger(__name__)
 SHOWN: Final = 20
@@ -34,8 +38,14 @@ def audit() -> None:
     """Independent checks of what Concord did."""
 
 
-@audit.command("stream")
-@click.option("--follow", is_flag=True, help="Go on reading, and log each difference once.")
+@audit.command(
+    "stream",
+    epilog="Exit codes: 0 no difference, 1 differences, 2 a wrong setting or a missing topic, 4 no broker answers, or not "
+    "everything could be read.",
+)
+@click.option(
+    "--follow", is_flag=True, help="Go on reading, and log each difference once; Ctrl-C ends with the report."
+)
 @click.option(
     "--settle",
     type=click.FloatRange(0),
@@ -45,42 +55,61 @@ def audit() -> None:
 )
 def stream(follow: bool, settle: float) -> None:
     """Compare the outputs with what the state topic implies."""
-    try:
+    with exits("audit"):
         settings = Settings.from_env()
-        log.configure(level="warning" if not follow else settings.log_level)
         topics = Topics.load(prefix=settings.topic_prefix, replication=settings.replication)
-        auditor = Audit(payments.topology(topics, settings.group), engine_config(settings, topics))
-        with contextlib.suppress(KeyboardInterrupt):
-            report = asyncio.run(_follow(auditor, settle) if follow else _once(auditor, settle))
-            sys.exit(_print(report))
-    except (SettingsError, TopicsError) as error:
-        click.echo(f"concord audit: {error}", err=True)
-        sys.exit(2)
-    except (KafkaError, TimeoutError) as error:
-        click.echo(f"concord audit: {error!r}; is Kafka at CONCORD_KAFKA, and are the topics there?", err=True)
-        sys.exit(4)
+        topology = payments.topology(topics, settings.group)
+        report = asyncio.run(_audit(settings, topics, topology, follow=follow, settle=settle))
+    if report is None:
+        click.echo("stopped before everything was read and had time to settle: nothing was judged", err=True)
+        sys.exit(CANNOT_READ)
+    sys.exit(_print(report))
 
 
-async def _once(auditor: Audit, settle: float) -> Report:
+async def _audit(
+    settings: Settings, topics: Topics, topology: Topology[Any, Any, Any], *, follow: bool, settle: float
+) -> Report | None:
+    await require_readable(settings, topics, [topology.changelog, *topology.outputs])
+    auditor = Audit(topology, engine_config(settings, topics))
+    if follow:
+        return await _follow(auditor, settle)
     async with auditor.reading():
         return await auditor.once(settle)
 
 
-async def _follow(auditor: Audit, settle: float) -> Report:
-    told: set[Difference] = set()
+async def _follow(auditor: Audit, settle: float) -> Report | None:
+    """Read until SIGINT or SIGTERM. Nothing is judged, and there is no report, before all that was there at the start could be."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    topology = auditor.topology
+    click.echo(f"reading {topology.changelog} and {len(topology.outputs)} output topics from their beginning", err=True)
     async with auditor.reading():
-        while True:
+        ends = await auditor.ends()
+        while not await auditor.has_read(ends) and not stopped.is_set():
             await auditor.read()
-            for difference in auditor.report(settle).differences:
-                if difference not in told:
-                    told.add(difference)
-                    logger.error(
-                        "difference",
-                        kind=difference.kind,
-                        topic=difference.topic,
-                        partition=difference.partition,
-                        id=difference.id,
-                    )
+        judged_from = time.monotonic() + settle
+        click.echo(f"read; what disagrees for {settle:g} s is logged; Ctrl-C ends this with the report", err=True)
+        told: set[Difference] = set()
+        while not stopped.is_set():
+            await auditor.read()
+            if time.monotonic() >= judged_from:
+                _tell(auditor.report(settle).differences, told)
+        return auditor.report(settle) if time.monotonic() >= judged_from else None
+
+
+def _tell(differences: Sequence[Difference], told: set[Difference]) -> None:
+    """Log what was not logged yet."""
+    for difference in differences:
+        if difference not in told:
+            told.add(difference)
+            logger.error(
+                "difference",
+                kind=difference.kind,
+                topic=difference.topic,
+                partition=difference.partition,
+                id=difference.id,
+            )
 
 
 def _print(report: Report) -> int:
@@ -95,7 +124,7 @@ def _print(report: Report) -> int:
 
 def _list(differences: Sequence[Difference]) -> None:
     for difference in differences[:SHOWN]:
-        click.echo(f"{difference.kind}: {difference.topic}/{difference.partition} {difference.id}")
+        click.echo(f"{difference.kind}: {difference.topic}/{difference.partition} {printable(difference.id)}")
     if len(differences) > SHOWN:
         click.echo(f"… and {len(differences) - SHOWN} more")
     click.echo("no difference" if not differences else f"{len(differences)} differences")

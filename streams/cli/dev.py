@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DOWN: Final = 3
+STATE: Final = Path(".concord/state")
+"""Where a worker that is started here keeps its tables, unless it is told another place."""
+CODES: Final = "Exit codes: 0 done, 1 it failed, and the message says what to do."
 
 
 def folder(name: str) -> Path:
@@ -36,7 +39,7 @@ def dev() -> None:
     """Kafka and Postgres on this machine, with or without Docker."""
 
 
-@dev.command()
+@dev.command(epilog=CODES)
 @click.option("--nodes", type=click.Choice(["1", "3"]), default="1", show_default=True, help="Kafka nodes.")
 @click.option("--kafka-version", default=jars.version, help=f"Default: CONCORD_KAFKA_VERSION, or {jars.VERSION}.")
 @click.option(
@@ -48,23 +51,29 @@ def up(nodes: str, kafka_version: str, port: int | None, with_postgres: bool, po
     """Start Kafka and Postgres, and print their addresses. They run until `concord dev down`."""
     console = Console(stderr=True)
     with _failures():
-        with _spinner(console, kafka_version):
+        with _sign_of_life(console, kafka_version):
             kafka = services.kafka(
                 folder("kafka"), nodes=int(nodes), version=kafka_version, port=port, keep=True, console=console
             )
-        exports = [("CONCORD_KAFKA", kafka.address)]
-        click.echo(f"Kafka     {kafka.address}  ({kafka.detail})")
+        exports = {"CONCORD_KAFKA": kafka.address}
+        if kafka.source != "environment":
+            exports["CONCORD_REPLICATION"] = nodes
+        click.echo(f"Kafka     {kafka.address}  ({_detail(kafka)})")
         if with_postgres:
             postgres = services.postgres(folder("postgres"), port=postgres_port, keep=True)
-            exports.append(("CONCORD_POSTGRES", postgres.address))
-            click.echo(f"Postgres  {postgres.address}  ({postgres.detail})")
+            exports["CONCORD_POSTGRES"] = postgres.address
+            click.echo(f"Postgres  {postgres.address}  ({_detail(postgres)})")
         click.echo()
-        for name, address in exports:
-            click.echo(f"export {name}={address}")
+        for name, value in exports.items():
+            click.echo(f"export {name}={value}")
 
 
-@dev.command()
-@click.option("--wipe", is_flag=True, help="Remove their data as well.")
+def _detail(service: services.Service) -> str:
+    return f"{service.detail} is set, nothing was started" if service.source == "environment" else service.detail
+
+
+@dev.command(epilog=CODES)
+@click.option("--wipe", is_flag=True, help=f"Remove their data as well, and the workers' tables in {STATE}.")
 def down(wipe: bool) -> None:
     """Stop what `up` started. Data stay, unless --wipe."""
     with _failures():
@@ -72,17 +81,22 @@ def down(wipe: bool) -> None:
         for name, service in zip(("Kafka", "Postgres"), owned, strict=True):
             if service is None:
                 continue
+            ran = service.runs()
             (service.wipe if wipe else service.stop)()
-            click.echo(f"{name} {'removed' if wipe or service.source == 'docker' else 'stopped'}")
+            gone = wipe or service.source == "docker"
+            click.echo(f"{name} {'removed' if gone else 'stopped' if ran else 'was not running'}")
         if not any(owned):
             click.echo("nothing was started here")
         if wipe:
             shutil.rmtree(folder(""), ignore_errors=True)
+            if STATE.exists():
+                shutil.rmtree(STATE)
+                click.echo(f"{STATE} removed")
 
 
-@dev.command()
+@dev.command(epilog="Exit codes: 0 everything runs, 1 it cannot be said, 3 something is down.")
 def status() -> None:
-    """Say what runs. Exits with 3 if Kafka, or a Postgres that was started before, does not."""
+    """Say what runs: Kafka, and a Postgres that was started before."""
     with _failures():
         kafka, postgres = services.owned_kafka(folder("kafka")), services.owned_postgres(folder("postgres"))
         fine = kafka is not None
@@ -109,10 +123,15 @@ def _runs(where: Path) -> bool:
     return cluster.running() == list(cluster.nodes) and cluster.unready() is None
 
 
-def _spinner(console: Console, kafka_version: str) -> AbstractContextManager[object]:
-    """A sign of life; none before the first download, which shows a bar of its own."""
-    known = jars.recall(jars.cache_folder(), kafka_version)
-    return console.status("Kafka is starting") if known else nullcontext()
+def _sign_of_life(console: Console, kafka_version: str) -> AbstractContextManager[object]:
+    """A spinner while Kafka starts; before the first download a line, as the download shows a bar of its own."""
+    words = services.awaited(folder("kafka"), version=kafka_version)
+    if not words:
+        return nullcontext()
+    if jars.recall(jars.cache_folder(), kafka_version):
+        return console.status(words)
+    console.print(words, highlight=False)
+    return nullcontext()
 
 
 @contextmanager

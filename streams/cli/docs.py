@@ -15,14 +15,40 @@ import msgspec
 
 from streams.cli.contracts import contracts_page
 from streams.codec import schemas
-from streams.domain.tables import mermaid
+from streams.domain.tables import MACHINE, mermaid
 from streams.topics import Topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 STALE: Final = 1
 NOTE: Final = "<!-- Generated from {source} by `concord docs write`; do not edit. -->"
+
+OUTPUT_NOTE: Final = "Outputs carry [CloudEvents](https://cloudevents.io) attributes in binary mode, and:"
+OUTPUT_HEADERS: Final = {
+    "ce_specversion": "`1.0`",
+    "ce_type": "`concord.` and the message's name, as `concord.payment_success`",
+    "ce_source": "`concord`",
+    "ce_id": "the message's `id`; a replay mints the same, so consumers can deduplicate by it",
+    "ce_time": "when it was decided: the time of the input record, or the due time; RFC 3339, UTC",
+    "content-type": "`application/json`",
+    "traceparent": "that of the input record (W3C Trace Context), if it had one",
+    "cause": "decisions only: `topic/partition/offset` of the input record; absent if a due time was the cause",
+    "x": "every record of a worker, also in the state topic and the dead letters: `session.n`, the transaction that wrote it",
+}
+DEAD_NOTE: Final = (
+    "Dead letters keep the key, the value and the headers of the input record (but for `x` and `dead-…`), and tell:"
+)
+DEAD_HEADERS: Final = {
+    "dead-topic": "the input topic",
+    "dead-partition": "the partition there",
+    "dead-offset": "the offset there",
+    "dead-timestamp": "the record's time, milliseconds since 1970",
+    "dead-kind": "the class of what is wrong, as `truncated`, `missing_key`, `key_mismatch`, `unmapped`, `too_large`",
+    "dead-reason": "what is wrong and how to fix it, in words, at most 2000 bytes",
+    "dead-cut-from-bytes": "only if the record did not fit: how many bytes its value has; only the beginning is kept",
+    "dead-sha256": "only if the record did not fit: SHA-256 of its whole value, hex",
+}
 
 
 @click.group()
@@ -30,7 +56,7 @@ def docs() -> None:
     """The generated pages of docs/."""
 
 
-@docs.command("write")
+@docs.command("write", epilog="Exit codes: 0 written.")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("docs"), show_default=True)
 def write(folder: Path) -> None:
     """Write the generated pages, and remove schemas of types that are gone."""
@@ -44,7 +70,7 @@ def write(folder: Path) -> None:
     click.echo(f"{len(wanted)} pages written in {folder}")
 
 
-@docs.command("check")
+@docs.command("check", epilog="Exit codes: 0 they are, 1 a page is stale.")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("docs"), show_default=True)
 def check(folder: Path) -> None:
     """Exit with 1 if a generated page is not what the code says."""
@@ -77,11 +103,18 @@ def machines_page() -> str:
         "",
         "# Machines",
         "",
-        "What is not drawn is refused: a missing entry of the table is a refusal, and the law says which.",
+        "An input that is not in the table is refused, and the law says by which rule. Not drawn are the inputs that are",
+        f"accepted and change nothing: {_kept()}.",
         "",
         f"```mermaid\n{mermaid().strip()}\n```",
         "",
     ])  # fmt: skip
+
+
+def _kept() -> str:
+    """The self-loops of the table, in words."""
+    kept = {state: [f"`{word}`" for word, after in moves.items() if after == state] for state, moves in MACHINE.items()}
+    return "; ".join(f"{' and '.join(words)} in {state}" for state, words in kept.items() if words)
 
 
 def topics_page(topics: Topics) -> str:
@@ -93,7 +126,7 @@ def _topic_lines(topics: Topics) -> Iterator[str]:
     yield from (NOTE.format(source="topics.yaml"), "", "# Topics", "")
     yield f"All topics have {topics.partitions} partitions; a key lives in the partition in which Java's default"
     yield "partitioner puts it (murmur2). `concord topics create` makes them, `concord topics check` verifies them."
-    yield "With a smaller replication (CONCORD_REPLICATION), `min.insync.replicas` is at most one less than it."
+    yield "With another replication (CONCORD_REPLICATION), `min.insync.replicas` is at most one less than it, and at least 1."
     yield from ("", "| topic | direction | what | key | messages |", "| --- | --- | --- | --- | --- |")
     for topic in topics.all:
         messages = ", ".join(f"[{message}](schemas/{message}.json)" for message in topic.messages) or "-"
@@ -109,6 +142,16 @@ def _topic_lines(topics: Topics) -> Iterator[str]:
             *(topic.config().get(field, "-") for field in fields),
         ]
         yield f"| {' | '.join(row)} |"
+    yield from ("", "## Headers", "", OUTPUT_NOTE, "")
+    yield from _table("header", OUTPUT_HEADERS)
+    yield from ("", DEAD_NOTE, "")
+    yield from _table("header", DEAD_HEADERS)
+
+
+def _table(head: str, rows: Mapping[str, str]) -> Iterator[str]:
+    yield from (f"| {head} | what |", "| --- | --- |")
+    for name, what in rows.items():
+        yield f"| `{name}` | {what} |"
 
 
 def _reads(path: Path, text: str) -> bool:

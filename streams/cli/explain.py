@@ -1,6 +1,6 @@
 """`concord explain ORDER`: an order's story from the live state topic: evidence, rule, verdict, state, and what is awaited from whom.
 
-Exit codes: 0 told, 1 the order is not known, 2 wrong setting, 4 no broker answers.
+Exit codes: 0 told, 1 the order is not known, 2 a wrong setting or a missing topic, 4 no broker answers, or the state is another release's.
 """
 
 from __future__ import annotations
@@ -11,52 +11,53 @@ import time
 from typing import TYPE_CHECKING, Final
 
 import click
-import msgspec
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
 from rich.console import Console
-from rich.markup import escape
 
 from streams import codec
 from streams.app import engine_config
+from streams.cli.differences import require_readable
+from streams.cli.exits import exits
+from streams.cli.printable import json_text, styled
 from streams.domain.story import story
 from streams.engine.recovery import reading, scan
-from streams.settings import Settings, SettingsError
-from streams.topics import Topics, TopicsError, partition_of
+from streams.settings import Settings
+from streams.topics import Topics, partition_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from streams.domain.order import Order
-    from streams.domain.story import Awaited, PaymentStory, Piece, Story
+    from streams.domain.story import Awaited, PaymentStory, Story
 
 UNKNOWN: Final = 1
 DEADLINE_S: Final = 120.0
 
 
-@click.command()
+@click.command(
+    epilog="Exit codes: 0 told, 1 the order is not known, 2 a wrong setting or a missing topic, 4 no broker answers, "
+    "or the state is another release's."
+)
 @click.argument("order_id", metavar="ORDER")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def explain(order_id: str, as_json: bool) -> None:
     """Tell the story of a merchant ORDER id."""
     try:
+        order_id.encode()
+    except UnicodeEncodeError as error:
+        raise click.BadParameter(f"{order_id!r} is not UTF-8, so no order can have it", param_hint="ORDER") from error
+    with exits("explain"):
         settings = Settings.from_env()
         topics = Topics.load(prefix=settings.topic_prefix, replication=settings.replication)
         order = asyncio.run(asyncio.wait_for(find(settings, topics, order_id), DEADLINE_S))
-    except (SettingsError, TopicsError) as error:
-        click.echo(f"concord explain: {error}", err=True)
-        sys.exit(2)
-    except (KafkaError, TimeoutError) as error:
-        click.echo(f"concord explain: {error!r}; is Kafka at CONCORD_KAFKA, and are the topics there?", err=True)
-        sys.exit(4)
     if order is None:
         click.echo(f"order {order_id!r} is not in {topics.changelog}: no event about it was handled", err=True)
         sys.exit(UNKNOWN)
     told = story(order, int(time.time() * 1000))
     if as_json:
-        click.echo(msgspec.json.encode(told).decode())
+        click.echo(json_text(told))
     else:
-        tell(told, Console(highlight=False, soft_wrap=True))
+        tell(told, Console(highlight=False, soft_wrap=True, emoji=False))
 
 
 async def find(settings: Settings, topics: Topics, order_id: str) -> Order | None:
@@ -64,6 +65,7 @@ async def find(settings: Settings, topics: Topics, order_id: str) -> Order | Non
     key = order_id.encode()
     log = TopicPartition(topics.changelog, partition_of(key, topics.partitions))
     row: bytes | None = None
+    await require_readable(settings, topics, [topics.changelog])
     async with reading(engine_config(settings, topics), "read_committed", [log.topic]) as client:
         start = (await client.beginning_offsets([log]))[log]
         end = (await client.end_offsets([log]))[log]
@@ -75,18 +77,21 @@ async def find(settings: Settings, topics: Topics, order_id: str) -> Order | Non
 
 
 def tell(told: Story, console: Console) -> None:
-    """Print a story for people."""
+    """Print a story for people. Every word that came from outside is made printable first."""
     console.print(
-        f"[bold]order {escape(told.order_id)}[/]  {told.decisions} decisions, {told.duplicates} duplicates dropped"
+        styled(
+            (f"order {told.order_id}", "bold"), f"  {told.decisions} decisions, {told.duplicates} duplicates dropped"
+        )
     )
     for payment in told.payments:
-        console.print(escape(_headline(payment)))
+        console.print(styled(_headline(payment)))
     for piece in told.evidence:
-        console.print(_lines(piece))
+        console.print(styled(f"  {_time(piece.at)}  {piece.source} ", (piece.word, "bold"), f"  {piece.ref}"))
+        console.print(styled(f"      {piece.verdict} by rule {piece.rule}: {piece.because}"))
     for item in told.open:
-        console.print(f"[red]open[/] {item.kind} ({item.severity}) about {escape(item.ref)}, owner {item.owner}")
+        console.print(styled(("open", "red"), f" {item.kind} ({item.severity}) about {item.ref}, owner {item.owner}"))
     for awaited in (*(payment.awaited for payment in told.payments if payment.awaited), *told.waiting):
-        console.print(f"[yellow]awaited[/] {escape(_awaited(awaited))}")
+        console.print(styled(("awaited", "yellow"), f" {_awaited(awaited)}"))
     if not told.open and not any(payment.awaited for payment in told.payments) and not told.waiting:
         console.print("[green]nothing is awaited[/]")
 
@@ -97,11 +102,6 @@ def _headline(payment: PaymentStory) -> str:
     if payment.announced:
         words.append("announced as success")
     return "; ".join(words)
-
-
-def _lines(piece: Piece) -> str:
-    said = f"  {_time(piece.at)}  {piece.source} [bold]{escape(piece.word)}[/]  {escape(piece.ref)}"
-    return f"{said}\n      {piece.verdict} by rule {piece.rule}: {piece.because}"
 
 
 def _awaited(awaited: Awaited) -> str:

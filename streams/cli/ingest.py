@@ -23,6 +23,8 @@ from aiokafka.errors import KafkaError
 
 from streams.channels import stripe, wechatpay
 from streams.channels.verification import Refused, parse_headers
+from streams.cli.exits import quiet, unreachable
+from streams.cli.printable import json_text, printable
 from streams.domain.events import Callback, Unmapped
 from streams.settings import Settings, SettingsError
 from streams.topics import Topics, TopicsError
@@ -50,7 +52,10 @@ class Keys:
     platform: Mapping[str, RSAPublicKey]
 
 
-@click.command()
+@click.command(
+    epilog="Exit codes: 0 stored (or mapped, with --dry-run), 2 wrong usage, 3 refused: do not acknowledge it, "
+    "4 not stored: let the channel send it again."
+)
 @click.option("--channel", type=click.Choice(["stripe", "wechatpay"]), required=True)
 @click.option("--account", required=True, help="The account at the channel: acct_… of Stripe, mchid of WeChat Pay.")
 @click.option("--headers", type=click.File("rb"), required=True, help="The request's header lines, as received.")
@@ -86,7 +91,7 @@ def ingest(
         _fail(f"refused: {type(refusal).__name__}: {refusal}", REFUSED)
     for event in events:
         if dry_run:
-            click.echo(msgspec.json.format(msgspec.json.encode(event), indent=2).decode())
+            click.echo(json_text(event, indent=2))
         else:
             _store(event, received, at)
 
@@ -168,14 +173,19 @@ def _store(event: Callback | Unmapped, received: Mapping[str, str], at: datetime
     value = msgspec.json.encode(event)
     if len(value) > topic.max_message_bytes - RECORD_OVERHEAD:
         _fail(f"refused: body: the record has {len(value)} bytes, more than {topic.topic} takes", REFUSED)
-    try:
-        stored = asyncio.run(
-            _produce(settings.kafka, topic.topic, key.encode(), value, _headers(event, reference, received, at))
-        )
-    except (KafkaError, OSError, TimeoutError) as error:
-        _fail(f"not stored: {error or type(error).__name__}; set CONCORD_KAFKA, or run `concord dev up`", NOT_STORED)
+    with quiet() as words:
+        try:
+            stored = asyncio.run(
+                _produce(settings.kafka, topic.topic, key.encode(), value, _headers(event, reference, received, at))
+            )
+        except TimeoutError:
+            why = words.last or f"{topic.topic} may be missing, see `concord topics check`"
+            _fail(f"not stored: no answer within {STORE_DEADLINE_S:g} s: {why}", NOT_STORED)
+        except (KafkaError, OSError) as error:
+            _fail(f"not stored: {unreachable(error, words.last)}", NOT_STORED)
     what = event.status if isinstance(event, Callback) else f"unmapped: {event.reason}"
-    click.echo(f"{stored.topic} partition {stored.partition} offset {stored.offset} key {key} event {reference} {what}")
+    said = f"key {key} event {reference} {what}"
+    click.echo(f"{stored.topic} partition {stored.partition} offset {stored.offset} {printable(said)}")
 
 
 def _headers(
@@ -210,5 +220,5 @@ async def _produce(
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    click.echo(message, err=True)
+    click.echo(printable(message), err=True)
     sys.exit(code)

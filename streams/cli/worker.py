@@ -32,7 +32,11 @@ from streams.topics import TopicsError
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="CONCORD_LOG_LEVEL.")
 def worker(port: int | None, table: str | None, state_dir: Path | None, log_level: str | None) -> None:
-    """Run the payment job on this worker's share of the partitions."""
+    """Run the payment job on this worker's share of the partitions.
+
+    Exit codes: 0 drained on SIGTERM or SIGINT, 1 the host failed, 2 wrong setting, 3 fenced by another worker, 4 the state cannot be
+    known, 5 the topics cannot be used, 6 the group refused this worker, 8 the shutdown took too long.
+    """
     try:
         settings = Settings.from_env()
         settings = replace(

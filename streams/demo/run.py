@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiokafka import AIOKafkaProducer
@@ -14,13 +15,14 @@ from rich.live import Live
 
 from streams.agents import payments
 from streams.app import engine_config
+from streams.demo import traces
 from streams.demo.show import Counts, Reader, draw, settled
 from streams.demo.traffic import Traffic, traffic
 from streams.demo.workers import WorkerProcess, wait_ready
 from streams.engine.audit import Audit, Report
 from streams.proof import Proof, compare, read
 from streams.settings import Settings
-from streams.topics import Topics, create
+from streams.topics import Topics, check, create
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 SESSION_S: Final = 6
 DRAIN_S: Final = 60.0
 BURST: Final = 50
+LOOK_S: Final = 0.002
 
 
 class DemoError(RuntimeError):
@@ -49,40 +52,40 @@ class Verdict:
 
 @dataclass
 class Demo:
-    """One demonstration on one broker, under topics of its own."""
+    """One demonstration on one broker, under topics of its own. `started`: the address of a Kafka that was started for us; without
+    one it is the environment's Kafka, with its TLS and SASL settings.
+    """
 
-    kafka: str
     folder: Path
     console: Console
+    started: str | None = None
     orders: int = 4000
     seed: int = 7
     rate: int = 1000
-    prefix: str = field(default_factory=lambda: f"demo-{int(time.time())}.")
+    prefix: str = field(default_factory=traces.prefix)
+    has_topics: bool = False
 
     def __post_init__(self) -> None:
-        self.settings = replace(
-            Settings.from_env(),
-            kafka={"bootstrap_servers": self.kafka},
-            topic_prefix=self.prefix,
-            replication=1,
-            group=f"{self.prefix}concord",
-        )
-        self.topics = Topics.load(prefix=self.prefix, replication=1)
-        self.config = engine_config(self.settings, self.topics)
-        self.folder.mkdir(parents=True, exist_ok=True)
         env = {
-            "CONCORD_KAFKA": self.kafka,
             "CONCORD_TOPIC_PREFIX": self.prefix,
-            "CONCORD_GROUP": self.settings.group,
-            "CONCORD_REPLICATION": "1",
+            "CONCORD_GROUP": f"{self.prefix}concord",
+            "CONCORD_REPLICATION": os.environ.get("CONCORD_REPLICATION") or "1",
             "CONCORD_SESSION_SECONDS": str(SESSION_S),
             "CONCORD_TABLE": "memory",
         }
+        if self.started:
+            env |= {"CONCORD_KAFKA": self.started, "CONCORD_KAFKA_SECURITY": "PLAINTEXT", "CONCORD_REPLICATION": "1"}
+        self.settings = Settings.from_env({**os.environ, **env})
+        self.topics = Topics.load(prefix=self.prefix, replication=self.settings.replication)
+        self.config = engine_config(self.settings, self.topics)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.workers = [WorkerProcess(name, self.folder, env) for name in ("worker-1", "worker-2")]
 
     async def run(self) -> Verdict:
         began = time.monotonic()
         made = traffic(self.orders, self.seed)
+        await check(self.settings.kafka, self.topics)  # whether anyone answers, before anything is made
+        self.has_topics = True
         await create(self.settings.kafka, self.topics)
         try:
             counts = await self.drive(made)
@@ -106,6 +109,8 @@ class Demo:
             await self.produce(made, counts)
             await crash
             is_settled = await settled(counts, DRAIN_S)
+        if not self.console.is_terminal:
+            self.console.line()  # on a terminal, the display ends its last line by itself
         reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await reader
@@ -118,8 +123,8 @@ class Demo:
     async def produce(self, made: Traffic, counts: Counts) -> None:
         """Send the traffic at its rate, as an idempotent producer does."""
         producer = AIOKafkaProducer(**self.settings.kafka, enable_idempotence=True, linger_ms=5)
-        await producer.start()
         try:
+            await producer.start()
             began = time.monotonic()
             for number, record in enumerate(made.records):
                 await producer.send(self.topics[record.topic], record.value, key=record.key)
@@ -133,14 +138,24 @@ class Demo:
 
     async def crash(self, counts: Counts) -> None:
         """SIGKILL the first worker in the middle, and bring it back a little later."""
-        await counts.reached(counts.total * 2 // 5)
-        victim = self.workers[0]
+        await self.middle(counts)
+        victim, in_flight = self.workers[0], counts.lag
         await asyncio.to_thread(victim.kill)
-        counts.note(f"[red]SIGKILL[/] {victim.name}, {counts.lag} events in flight")
+        counts.note(f"[red]SIGKILL[/] {victim.name}, {in_flight} events in flight")
         await asyncio.sleep(2.0)
         victim.start()
         await asyncio.to_thread(wait_ready, [victim])
         counts.note(f"{victim.name} is back and ready")
+
+    async def middle(self, counts: Counts) -> None:
+        """Wait for a moment in the middle of the traffic in which some events were handled and some are in flight."""
+        goal, deadline = counts.total * 2 // 5, 0.0
+        while not (counts.produced >= goal and counts.handled and counts.lag) and not counts.done:
+            if counts.produced >= goal:
+                deadline = deadline or time.monotonic() + DRAIN_S
+                if time.monotonic() > deadline:
+                    raise DemoError(f"nothing was handled within {DRAIN_S:g} s; see the workers' logs in {self.folder}")
+            await asyncio.sleep(LOOK_S)
 
     async def judge(self, made: Traffic, counts: Counts, began: float) -> Verdict:
         """Three readers that know nothing of the workers: replay, state audit, and the traffic's own knowledge of who paid."""

@@ -55,19 +55,6 @@ class Counts:
     causes: set[bytes] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
-    goals: list[tuple[int, asyncio.Event]] = field(default_factory=list)
-
-    async def reached(self, number: int) -> None:
-        """Wait until so many events were handled."""
-        goal = asyncio.Event()
-        self.goals.append((number, goal))
-        await goal.wait()
-
-    def reach(self) -> None:
-        """Wake who waits for what was reached."""
-        for number, goal in self.goals:
-            if self.handled >= number:
-                goal.set()
 
     @property
     def lag(self) -> int:
@@ -102,7 +89,6 @@ class Reader:
                 for log, records in (await client.getmany(timeout_ms=100)).items():
                     for record in records:
                         self.count(log.topic, record)
-                self.counts.reach()
 
     def count(self, topic: str, record: Any) -> None:
         counts = self.counts
@@ -133,9 +119,8 @@ def draw(counts: Counts, workers: Sequence[WorkerProcess]) -> RenderableType:
     head.add_row(
         "events in", f"{counts.produced:,} of {counts.total:,}", "handled", f"{share:,}", "lag", f"{counts.lag:,}"
     )
-    head.add_row(
-        "successes out", f"{counts.successes:,}", "dead letters", f"{counts.dead}", "due times", f"{counts.timers:,}"
-    )
+    due_times = ("due times", f"{counts.timers:,}") if counts.timers else ()  # the first come after two minutes
+    head.add_row("successes out", f"{counts.successes:,}", "dead letters", f"{counts.dead}", *due_times)
     states = "   ".join(f"{worker.name} {'[green]runs[/]' if worker.alive else '[red]dead[/]'}" for worker in workers)
     tables = Columns(
         [_table("verdicts", counts.verdicts), _table("discrepancies opened", counts.discrepancies)], padding=(0, 6)

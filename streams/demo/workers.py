@@ -76,7 +76,7 @@ class WorkerProcess:
         try:
             self.exits.append(self.process.wait(DRAIN_S))
         except subprocess.TimeoutExpired as error:
-            self.process.kill()
+            self.kill()
             raise WorkerError(f"{self.name} did not end within {DRAIN_S:g} s; see {self.log}") from error
         return self.exits[-1]
 

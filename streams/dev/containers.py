@@ -106,6 +106,11 @@ def postgres(folder: Path, *, port: int | None, keep: bool) -> Container:
     return _ready(folder, container, started, keep=keep, answers=lambda: started.exec_run(command).exit_code == 0)
 
 
+def port_of(container: Container) -> int:
+    """The port on loopback at which its service answers."""
+    return int(container.address.removesuffix("/concord").rpartition(":")[2])
+
+
 def recorded(folder: Path) -> Container | None:
     """The container that a folder remembers, running or not."""
     try:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VERSION: Final = "4.2.1"
+MEGABYTES: Final = 45
+"""About what the jars of a version take."""
 TRIES: Final = 3
 TIMEOUT_S: Final = 30
 

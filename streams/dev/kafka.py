@@ -87,6 +87,7 @@ class KafkaCluster:
             properties=self.properties,
             jvm=list(self.jvm),
         )
+        self._known = known
         self._console = console
         self._servers: dict[int, Detached] = {}
 
@@ -129,7 +130,8 @@ class KafkaCluster:
     # Life
 
     def start(self, seconds: float = READY_S) -> Self:
-        """Start every node that does not run, and wait until all serve and are in sync."""
+        """Start every node that does not run, and wait until all serve and are in sync. Refuses to move one that runs."""
+        self._require_unmoved()
         stopped = [node for node in self.nodes if self.pid(node) is None]
         for node in stopped:
             fix = "stop it, or ask for another port (`concord dev up --port`, or no port for a free one)"
@@ -235,6 +237,14 @@ class KafkaCluster:
         self.stop()
 
     # Its folder and its processes
+
+    def _require_unmoved(self) -> None:
+        for known in self._known.nodes if self._known else ():
+            if self.nodes[known.id].client != known.client and self.pid(known.id) is not None:
+                raise ServiceError(
+                    f"Kafka node {known.id} runs on port {known.client}, not {self.nodes[known.id].client}: use it there "
+                    "(`concord dev up` without --port), or stop it first (`concord dev down`)"
+                )
 
     def _home(self, node: int) -> Path:
         return self.folder / str(node)

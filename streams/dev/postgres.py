@@ -55,8 +55,13 @@ class PostgresServer:
         return living(self.data / "postmaster.pid", str(self.data))
 
     def start(self) -> Self:
-        """Start it, unless it runs, and make the database `concord`, unless it is there."""
+        """Start it, unless it runs, and make the database `concord`, unless it is there. Refuses to move one that runs."""
         if self.pid() is not None:
+            if (known := _recorded(self._port_file)) != self.port:
+                raise ServiceError(
+                    f"Postgres runs on port {known}, not {self.port}: use it there (`concord dev up` without "
+                    "--postgres-port), or stop it first (`concord dev down`)"
+                )
             return self
         fix = "stop it, or ask for another port (`concord dev up --postgres-port`, or no port for a free one)"
         loopback.require(self.port, "Postgres", fix)

@@ -7,7 +7,7 @@ is never signalled.
 from __future__ import annotations
 
 import os
-import subprocess
+import signal as signals
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POLL_S = 0.02
-_children: dict[int, subprocess.Popen[bytes]] = {}  # what this process started, by pid, until it is reaped
+OWN_SIGNALS = (signals.SIGPIPE, signals.SIGXFSZ)  # Python ignores them, and a child would inherit that
+_children: set[int] = set()  # what this process started, by pid, until it is reaped
 
 
 @dataclass(slots=True)
@@ -41,12 +42,22 @@ class Detached:
             raise ServiceError(f"{self.name} already runs as pid {pid}; stop it first")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("ab") as log:
-            child = subprocess.Popen(  # noqa: S603  # our own command, no shell
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            # No Popen: it would complain, when this process ends, about a server that is meant to outlive it.
+            pid = os.posix_spawnp(
+                command[0],
+                list(command),
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, log.fileno(), 1),
+                    (os.POSIX_SPAWN_DUP2, log.fileno(), 2),
+                ],
+                setsid=True,
+                setsigdef=OWN_SIGNALS,
             )
-        _children[child.pid] = child
-        self.pid_file.write_text(f"{child.pid}\n")
-        return child.pid
+        _children.add(pid)
+        self.pid_file.write_text(f"{pid}\n")
+        return pid
 
     def pid(self) -> int | None:
         """Its process id while it runs and is still ours."""
@@ -79,15 +90,36 @@ class Detached:
 
 def living(pid_file: Path, mark: str) -> int | None:
     """The pid in a file, if a process with that number runs now and `mark` is a part of its command line."""
+    pid = _written(pid_file)
+    if pid is None:
+        return None
+    _reap(pid)
     try:
-        pid = int(pid_file.read_text().split()[0])
-        if pid in _children and _children[pid].poll() is not None:
-            del _children[pid]  # reaped: no zombie stays behind
         command = psutil.Process(pid).cmdline()
-    except (OSError, ValueError, IndexError, psutil.Error):  # no file, an empty one, gone, or a zombie
+    except (ValueError, psutil.Error):  # no possible pid, gone, or a zombie since the line above
+        _reap(pid)
         return None
     # A process on its way out has lost its command line, and may still hold its ports.
     return pid if not command or any(mark in part for part in command) else None
+
+
+def _written(pid_file: Path) -> int | None:
+    try:
+        return int(pid_file.read_text().split()[0])
+    except (OSError, ValueError, IndexError):  # no file, or nothing in it
+        return None
+
+
+def _reap(pid: int) -> None:
+    """Leave no zombie behind: take the exit code of a child of ours that has ended."""
+    if pid not in _children:
+        return
+    try:
+        reaped, _ = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # whoever waits for any child was faster
+        reaped = pid
+    if reaped:
+        _children.discard(pid)
 
 
 def until(condition: Callable[[], bool], seconds: float) -> bool:

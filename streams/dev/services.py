@@ -28,15 +28,21 @@ def _nothing() -> None:
     """What someone else started is not ours to end."""
 
 
+def _elsewhere() -> bool:
+    """What someone else started is taken to run; whoever connects will see."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A service that answers at `address`. `source` is environment, docker or local; `stop` keeps data, `wipe` does
-    not.
+    """A service that answers at `address`. `source` is environment, docker or local; `runs` says whether any of it runs;
+    `stop` keeps data, `wipe` does not.
     """
 
     address: str
     source: str
     detail: str
+    runs: Callable[[], bool] = _elsewhere
     stop: Callable[[], None] = _nothing
     wipe: Callable[[], None] = _nothing
 
@@ -84,6 +90,7 @@ def kafka(
         container = containers.recorded(folder)
         if container is None or not containers.is_running(container):
             container = containers.kafka(folder, version=version, port=port, keep=keep)
+        _require_unmoved(container, port)
         return _kafka_container(folder, container)
     wanted = [] if port is None else list(range(port, port + nodes))
     cluster = KafkaCluster(folder, nodes=nodes, version=version, ports=wanted, console=console).start()
@@ -107,8 +114,21 @@ def postgres(
         container = containers.recorded(folder)
         if container is None or not containers.is_running(container):
             container = containers.postgres(folder, port=port, keep=keep)
+        _require_unmoved(container, port)
         return _postgres_container(folder, container)
     return _postgres_server(PostgresServer(folder, port=port).start())
+
+
+def awaited(folder: Path, *, version: str | None = None, env: Mapping[str, str] | None = None) -> str:
+    """What `kafka` will have to do before it returns, in words; empty if there is nothing to wait for."""
+    env = os.environ if env is None else env
+    ours = owned_kafka(folder)
+    given = env.get("CONCORD_KAFKA")
+    if (given and (ours is None or given != ours.address)) or (ours is not None and ours.runs()):
+        return ""
+    if _docker(env, folder, possible=True) or jars.recall(jars.cache_folder(env), version or jars.version(env)):
+        return "Kafka is starting"
+    return f"Kafka is starting; its jars, about {jars.MEGABYTES} MB, come from Maven Central the first time"
 
 
 def owned_kafka(folder: Path) -> Kafka | None:
@@ -143,11 +163,27 @@ def _docker(env: Mapping[str, str], folder: Path, *, possible: bool) -> bool:
     return choice == "auto" and possible and not has_local and containers.engine_answers(env)
 
 
+def _require_unmoved(container: containers.Container, port: int | None) -> None:
+    """A container keeps its port: refuse to say that it has another."""
+    known = containers.port_of(container)
+    if port not in (None, known):
+        raise ServiceError(
+            f"{container.image} runs on port {known}, not {port}: use it there, or remove it first (`concord dev down`)"
+        )
+
+
 def _kafka_container(folder: Path, container: containers.Container) -> Kafka:
     def remove() -> None:
         containers.remove(folder, container)
 
-    return Kafka(address=container.address, source="docker", detail=container.image, stop=remove, wipe=remove)
+    return Kafka(
+        address=container.address,
+        source="docker",
+        detail=container.image,
+        runs=lambda: containers.is_running(container),
+        stop=remove,
+        wipe=remove,
+    )
 
 
 def _kafka_cluster(cluster: KafkaCluster) -> Kafka:
@@ -156,6 +192,7 @@ def _kafka_cluster(cluster: KafkaCluster) -> Kafka:
         address=cluster.bootstrap,
         source="local",
         detail=f"Kafka {cluster.version}, {pids}, in {cluster.folder}",
+        runs=lambda: bool(cluster.running()),
         stop=cluster.stop,
         wipe=cluster.wipe,
     )
@@ -165,11 +202,25 @@ def _postgres_container(folder: Path, container: containers.Container) -> Postgr
     def remove() -> None:
         containers.remove(folder, container)
 
-    return Postgres(address=container.address, source="docker", detail=container.image, stop=remove, wipe=remove)
+    return Postgres(
+        address=container.address,
+        source="docker",
+        detail=container.image,
+        runs=lambda: containers.is_running(container),
+        stop=remove,
+        wipe=remove,
+    )
 
 
 def _postgres_server(server: PostgresServer) -> Postgres:
     pid = server.pid()
     state = "stopped" if pid is None else f"pid {pid}"
     detail = f"Postgres 18, {state}, in {server.folder}"
-    return Postgres(address=server.dsn, source="local", detail=detail, stop=server.stop, wipe=server.wipe)
+    return Postgres(
+        address=server.dsn,
+        source="local",
+        detail=detail,
+        runs=lambda: server.pid() is not None,
+        stop=server.stop,
+        wipe=server.wipe,
+    )

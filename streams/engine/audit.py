@@ -144,8 +144,8 @@ class Audit:
     async def reading(self) -> AsyncIterator[None]:
         """Connect, and start every log at its beginning."""
         client = consumer(self.config, "read_committed")
-        await client.start()
         try:
+            await client.start()
             topics = [self.topology.changelog, *self.topology.outputs]
             counts = {topic: await self._partitions(client, topic) for topic in topics}
             logs = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]

@@ -238,21 +238,43 @@ class TestCommand:
             up = run(dev, ["up"])
             assert up.exit_code == 0, up.output
             exports = dict(re.findall(r"^export (\w+)=(\S+)$", up.stdout, re.MULTILINE))
-            assert exports.keys() == {"CONCORD_KAFKA", "CONCORD_POSTGRES"}
+            assert exports.keys() == {"CONCORD_KAFKA", "CONCORD_REPLICATION", "CONCORD_POSTGRES"}
+            assert exports["CONCORD_REPLICATION"] == "1"
             for name, address in exports.items():  # as the user does, who then asks again in the same shell
                 monkeypatch.setenv(name, address)
             assert run(dev, ["up"]).stdout == up.stdout
             assert run(dev, ["status"]).exit_code == 0
+            for option, name, service in (
+                ("--port", "CONCORD_KAFKA", "Kafka"),
+                ("--postgres-port", "CONCORD_POSTGRES", "Postgres"),
+            ):
+                moved = run(dev, ["up", option, "19999"])
+                port = re.search(r":(\d+)(?:/|$)", exports[name]).group(1)
+                assert moved.exit_code == 1
+                assert re.search(rf"{service} .*runs on port {port}, not 19999: .*concord dev down", moved.stderr)
+            assert run(dev, ["up"]).stdout == up.stdout
             stopped = run(dev, ["down"])
             assert (stopped.exit_code, stopped.stdout) == (0, "Kafka stopped\nPostgres stopped\n")
+            assert run(dev, ["down"]).stdout == "Kafka was not running\nPostgres was not running\n"
             assert run(dev, ["status"]).exit_code == 3
             refused = run(dev, ["up", "--nodes", "3"])
             assert refused.exit_code == 1
             assert "with 1 node(s)" in refused.stderr
+            (project / ".concord" / "state" / "concord").mkdir(parents=True)
         finally:
             wiped = run(dev, ["down", "--wipe"])
         assert wiped.exit_code == 0
-        assert not (project / ".concord" / "dev").exists()
+        assert wiped.stdout == "Kafka removed\nPostgres removed\n.concord/state removed\n"
+        assert list((project / ".concord").iterdir()) == []
+
+    def test_what_someone_else_runs_is_only_named(self, project: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("CONCORD_KAFKA", "kafka.example:9092")
+        up = CliRunner().invoke(dev, ["up", "--no-postgres"])
+        assert up.stdout == (
+            "Kafka     kafka.example:9092  (CONCORD_KAFKA is set, nothing was started)\n\n"
+            "export CONCORD_KAFKA=kafka.example:9092\n"
+        )
+        assert CliRunner().invoke(dev, ["down"]).stdout == "nothing was started here\n"
 
     def test_the_command_is_part_of_concord(self, project: Path):
         done = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -195,6 +196,66 @@ async def test_an_audit_names_an_output_that_nobody_may_have_written(job):
     assert audited.returncode == 1
     assert f"extra: {job.topics['success']}" in audited.stdout
     assert "forged/success" in audited.stdout
+
+
+async def test_an_audit_that_follows_says_what_it_reads_and_reports_when_it_is_stopped(job):
+    await job.start()
+    await job.send("commands", begun("O1"))
+    await job.wait("updates", count(2))
+    await job.send_raw("success", [(b"O1", b"{}")], ce_id="forged\n\x1b[2Kno difference")
+    with subprocess.Popen(
+        [sys.executable, "-m", "streams", "audit", "stream", "--follow", "--settle", "0.5"],
+        env={**os.environ, **job.env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as follower:
+        try:
+            first, second, logged = [await asyncio.to_thread(follower.stderr.readline) for _ in range(3)]
+            follower.send_signal(signal.SIGINT)
+            said, more = await asyncio.to_thread(follower.communicate, timeout=30)
+        finally:
+            follower.kill()
+    assert f"reading {job.topics.changelog} and 5 output topics" in first
+    assert "Ctrl-C" in second
+    assert json.loads(logged)["kind"] == "extra"
+    assert (follower.returncode, more) == (1, "")
+    assert said.splitlines()[-2:] == [
+        next(line for line in said.splitlines() if line.endswith("forged\\x0a\\x1b[2Kno difference")),
+        "1 differences",
+    ]
+
+
+@pytest.mark.parametrize("command", [("explain", "O1"), ("audit", "stream"), ("audit", "stream", "--follow")])
+async def test_a_reader_without_its_topics_says_which_at_once(command, kafka, topic_prefix, tmp_path):
+    job = Job(kafka.bootstrap, topic_prefix, tmp_path)
+    began = time.monotonic()
+    ran = await asyncio.to_thread(job.run, *command)
+    assert time.monotonic() - began < 8
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert f"{topic_prefix}payments." in ran.stderr
+    assert "is missing on the broker" in ran.stderr
+
+
+async def test_a_state_of_another_release_is_refused_with_its_own_words(job):
+    await job.send_raw("state", [(b"O1", b"\xff\x00")])
+    for command in (("explain", "O1"), ("audit", "stream")):
+        ran = await asyncio.to_thread(job.run, *command)
+        assert (ran.returncode, ran.stderr.count("\n")) == (4, 1), ran.stderr
+        assert "written by another release" in ran.stderr
+
+
+async def test_ids_cannot_forge_lines_of_what_is_printed(job):
+    order = "O1\nnothing is awaited\x1b[2K\u202e"
+    await job.start()
+    await job.send("commands", begun(order))
+    await job.wait("updates", count(2))
+    told = await asyncio.to_thread(job.run, "explain", order)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("order O1\\x0anothing is awaited\\x1b[2K\\u202e  ")
+    assert told.stdout.replace("\n", "").isprintable()
+    assert "nothing is awaited" not in told.stdout.splitlines()
 
 
 async def test_a_worker_without_its_topics_says_which_and_what_to_run(kafka, topic_prefix, tmp_path):

@@ -106,10 +106,10 @@ async def test_a_worker_refuses_topics_that_are_not_co_partitioned(client, wante
         await require(client, wanted)
 
 
-async def test_a_count_on_which_all_topics_agree_is_only_reported(client, wanted, topic_prefix):
+async def test_a_count_of_its_own_is_refused_even_if_all_topics_agree_on_it(client, wanted, topic_prefix):
     await create(client, Topics.load(prefix=topic_prefix, replication=1, partitions=2))
-    differences = await require(client, wanted)
-    assert {(difference.field, difference.severity) for difference in differences} == {("partitions", Severity.DIFFERS)}
+    differences = await check(client, wanted)
+    assert {(difference.field, difference.severity) for difference in differences} == {("partitions", Severity.BREAKS)}
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,7 @@ async def test_more_replicas_than_brokers_are_refused_with_the_fix(client, topic
 def test_the_commands_make_check_and_show(run):
     code, output = run("check")
     assert (code, output.count("breaks: ")) == (1, 11)
+    assert output.count("payments.state is missing on the broker: run `concord topics create`") == 1
     assert "11 topics, 11 breaking differences, 0 others" in output
     code, output = run("create")
     assert (code, output.splitlines()[-1]) == (0, "11 created, 0 present")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -47,6 +48,34 @@ def test_a_killed_server_leaves_no_zombie_and_can_start_again(server: Detached):
     assert server.signal(signal.SIGKILL)
     assert server.wait_gone(10)
     assert server.start(command(server)) != first
+
+
+def test_a_server_that_is_killed_while_it_is_looked_at_leaves_no_zombie(server: Detached):
+    for _ in range(20):
+        pid = server.start(command(server))
+        os.kill(pid, signal.SIGKILL)
+        assert server.wait_gone(10)
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_whoever_started_a_server_ends_without_a_word_about_it(server: Detached, tmp_path: Path):
+    code = (
+        "import pathlib, sys; from streams.dev.process import Detached; folder = pathlib.Path(sys.argv[1])\n"
+        "server = Detached('s', sys.argv[2], folder / 'pid', folder / 'log')\n"
+        f"server.start([sys.executable, '-c', {SLEEP!r}, server.mark])"
+    )
+    starter = [sys.executable, "-X", "dev", "-W", "error", "-c", code, str(tmp_path), server.mark]
+    done = subprocess.run(starter, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert server.pid() is not None
+    assert os.getsid(server.pid() or 0) == server.pid()
+
+
+def test_a_servers_log_holds_both_its_streams(server: Detached):
+    server.start(command(server, "import sys; print('out', flush=True); print('err', file=sys.stderr)"))
+    assert server.wait_gone(10)
+    assert server.log_file.read_text().split() == ["out", "err"]
 
 
 def test_a_server_that_ended_is_not_signalled(server: Detached):

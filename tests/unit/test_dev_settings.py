@@ -199,3 +199,22 @@ class TestChoice:
         settings = containers.kafka_environment(20000)
         assert settings["KAFKA_ADVERTISED_LISTENERS"].startswith("CLIENT://127.0.0.1:20000,")
         assert settings["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
+
+    def test_a_container_that_runs_is_not_said_to_be_at_another_port(self):
+        for address, what in (
+            ("127.0.0.1:20000", "apache/kafka"),
+            ("postgresql://postgres@127.0.0.1:20000/concord", "postgres"),
+        ):
+            container = containers.Container("0a1b", what, address)
+            services._require_unmoved(container, None)
+            services._require_unmoved(container, 20000)
+            with pytest.raises(ServiceError, match=f"{what} runs on port 20000, not 9092: .*concord dev down"):
+                services._require_unmoved(container, 9092)
+
+    def test_a_start_is_announced_only_if_there_is_one_and_a_download_only_if_there_is_one(self, tmp_path: Path):
+        env = {"CONCORD_SERVICES": "local", "CONCORD_CACHE_DIR": str(tmp_path)}
+        assert services.awaited(tmp_path / "k", env={**env, "CONCORD_KAFKA": "kafka.example:9092"}) == ""
+        assert "about 45 MB, come from Maven Central" in services.awaited(tmp_path / "k", env=env)
+        (tmp_path / "kafka.jar").write_bytes(b"jar")
+        jars.remember(tmp_path, jars.VERSION, [tmp_path / "kafka.jar"])
+        assert services.awaited(tmp_path / "k", env=env) == "Kafka is starting"

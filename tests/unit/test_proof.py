@@ -147,7 +147,6 @@ class TestTheContinuousAudit:
         [difference] = books.differences(0.0, 0.0)
         assert difference.kind == "disorder"
 
-
     def test_a_key_in_a_partition_where_no_producer_would_put_it_is_misplaced(self, found):
         books = self.books(found)
         books.partitions, row = 8, found[TOPICS["state"]][0].value
