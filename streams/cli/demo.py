@@ -139,8 +139,7 @@ def _print(console: Console, verdict: Verdict) -> None:
     console.rule("the proof, by readers that know nothing of the workers")
     console.print(verdict.counts.notes[-1])
     for line in lines(verdict.proof):
-        shown = line.removeprefix("0 due times, ")  # that none was due yet proves nothing
-        console.print(styled(shown), soft_wrap=True)
+        console.print(styled(line), soft_wrap=True)
     differences = [f"{each.kind}: {each.topic}/{each.partition} {each.id}" for each in verdict.report.differences]
     for line in [*verdict.wrong[:SHOWN], *differences[:SHOWN]]:
         console.print(styled((line, "red")), soft_wrap=True)
