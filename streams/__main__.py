@@ -9,6 +9,7 @@ import click
 
 COMMANDS: Final = {
     "audit": "streams.cli.audit:audit",
+    "contracts": "streams.cli.contracts:contracts",
     "demo": "streams.cli.demo:demo",
     "dev": "streams.cli.dev:dev",
     "docs": "streams.cli.docs:docs",

@@ -1,6 +1,7 @@
 """`concord docs write|check`: the reference pages that are made from the code, so that they cannot tell another story.
 
-`topics.md` comes from topics.yaml, `machines.md` from the tables of the law, `schemas/*.json` from the wire types.
+`topics.md` comes from topics.yaml, `contracts.md` from the contract files, `machines.md` from the tables of the law,
+`schemas/*.json` from the wire types.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from streams.cli.contracts import contracts_page
 from streams.codec import schemas
 from streams.domain.tables import mermaid
 from streams.topics import Topics
@@ -62,7 +64,7 @@ def stale(folder: Path) -> list[str]:
 
 def pages() -> dict[str, str]:
     """Every generated page: its name in the folder, and its text."""
-    made = {"topics.md": topics_page(Topics.load()), "machines.md": machines_page()}
+    made = {"topics.md": topics_page(Topics.load()), "contracts.md": contracts_page(), "machines.md": machines_page()}
     for name, schema in sorted(schemas().items()):
         made[f"schemas/{name}.json"] = msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
     return made

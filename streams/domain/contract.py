@@ -32,8 +32,8 @@ class Idempotency(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     """The header or field that carries our idempotency key."""
     scope: Literal["account", "endpoint", "operation"]
     """Where two equal keys meet: anywhere in the account, at one endpoint, or among operations of one kind."""
-    life_s: Seconds | None = None
-    """How long a key is remembered from its first use. None: as long as the operation itself."""
+    life_s: Seconds | None
+    """How long a key is remembered from its first use; it must be stated. None: as long as the operation itself."""
     checks_parameters: bool = False
     """True: the same key with other parameters is refused. False: do not count on it."""
     duplicate_answer: Literal["first", "current", "refused"] = "current"
