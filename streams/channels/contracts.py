@@ -149,16 +149,20 @@ def read_text(text: str, name: str) -> Read:
     """The same for a text; `name` is its file name, `<channel>.yaml`."""
     try:
         raw = yaml.load(text, Loader=_Strict)  # noqa: S506  a SafeLoader that also refuses repeated keys
-        document = msgspec.convert(raw, Document)
     except yaml.YAMLError as error:
-        problem = " ".join(str(error).split())
-        return _unreadable(
-            name, Problem(name, "the file", f"is not YAML that can be used: {problem}", "correct the line")
-        )
+        problem = f"is not YAML that can be used: {' '.join(str(error).split())}"
+        return _unreadable(name, Problem(name, "the file", problem, "correct the line"))
+    except RecursionError:
+        return _unreadable(name, Problem(name, "the file", "is nested without end", "write it flat"))
+    return hold(raw, name)
+
+
+def hold(raw: Any, name: str) -> Read:
+    """The same for what the text says: mappings, lists and scalars."""
+    try:
+        document = msgspec.convert(raw, Document)
     except msgspec.ValidationError as error:
         return _unreadable(name, _misfit(name, str(error)))
-    except RecursionError:
-        return _unreadable(name, Problem(name, "the file", "is nested without end", "remove the anchors"))
     values = tuple(_stated(raw["contract"], document))
     problems = [
         *_named(name, document),

@@ -97,10 +97,14 @@ def _section(each: Read, document: Document) -> Iterator[str]:
     for value in each.values:
         origin = {"sources": "", "ours": "ours: ", "unconfirmed": "**unconfirmed**: "}[value.origin]
         yield f"| `{value.path}` | {_cell(value.value)} | {origin}{value.reason} |"
-    stated = {value.path for value in each.values}
-    for path, reason in document.unconfirmed.items():
-        if not any(f"{one}.".startswith(f"{path}.") for one in stated):
-            yield f"| `{path}` | not stated | **unconfirmed**: {reason} |"
+    for path, reason in _doubts(each):
+        yield f"| `{path}` | not stated | **unconfirmed**: {reason} |"
+
+
+def _doubts(each: Read) -> list[tuple[str, str]]:
+    """(path, reason) of what is unconfirmed beyond the values that the file states."""
+    told = {value.reason for value in each.values if value.origin == "unconfirmed"}
+    return [(path, reason) for path, reason in each.unconfirmed.items() if reason not in told]
 
 
 def _cell(value: Any) -> str:
@@ -145,9 +149,8 @@ def _shown(each: Read, document: Document) -> Iterator[str]:
         secret = value.path == "hmac_sha256_key"
         shown = "(a key)" if secret else _cell(value.value).replace("`", "")
         yield f"  {value.path} = {shown}    {value.origin}: {value.reason}"
-    for path, reason in document.unconfirmed.items():
-        if all(value.origin != "unconfirmed" or value.reason != reason for value in each.values):
-            yield f"  {path} is not stated    unconfirmed: {reason}"
+    for path, reason in _doubts(each):
+        yield f"  {path} is not stated    unconfirmed: {reason}"
 
 
 def _shipped() -> list[tuple[Read, Document]]:

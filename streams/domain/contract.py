@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 Seconds: TypeAlias = Annotated[int, Meta(ge=0, le=366 * 86_400)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=366 * 86_400)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
+Text: TypeAlias = Annotated[str, Meta(max_length=256)]
 Code: TypeAlias = Annotated[str, Meta(pattern="^[A-Z]{3}$", description="ISO 4217, three capital letters")]
 Exponent: TypeAlias = Annotated[int, Meta(ge=0, le=4)]
 Percent: TypeAlias = Annotated[int, Meta(ge=0, le=1000)]
@@ -61,12 +62,12 @@ class Ack(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=Fals
     """The answer that tells the channel that its notice is kept (R-077)."""
 
     status: HttpStatus = 200
-    body: str = ""
-    headers: dict[str, str] = {}
+    body: Text = ""
+    headers: dict[Name, Text] = {}
     within_s: Positive | None = None
     refuse_status: HttpStatus = 400
     """For a notice that is not authentic or too old; one that could not be stored is always answered with 503."""
-    refuse_body: str = ""
+    refuse_body: Text = ""
 
 
 class Redelivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
