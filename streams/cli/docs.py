@@ -15,7 +15,7 @@ import msgspec
 
 from streams.cli.contracts import contracts_page
 from streams.codec import schemas
-from streams.domain.tables import mermaid
+from streams.domain.tables import DISPUTE, MACHINES, mermaid
 from streams.topics import Topics
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STALE: Final = 1
 NOTE: Final = "<!-- Generated from {source} by `concord docs write`; do not edit. -->"
+DRAWN: Final = {"PAY": "Payment", "CAPTURE": "Capture and void", "REFUND": "Refund"}
 
 
 @click.group()
@@ -79,7 +80,10 @@ def machines_page() -> str:
         "",
         "What is not drawn is refused: a missing entry of the table is a refusal, and the law says which.",
         "",
-        f"```mermaid\n{mermaid().strip()}\n```",
+        *(f"## {title}\n\n```mermaid\n{mermaid(MACHINES[kind]).strip()}\n```\n" for kind, title in DRAWN.items()),
+        "## Dispute",
+        "",
+        f"```mermaid\n{mermaid(DISPUTE, begin='NONE').strip()}\n```",
         "",
     ])  # fmt: skip
 
