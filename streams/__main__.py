@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "docs": "streams.cli.docs:docs",
     "explain": "streams.cli.explain:explain",
     "ingest": "streams.cli.ingest:ingest",
+    "replay": "streams.cli.replay:replay",
     "topics": "streams.cli.topics:topics",
     "worker": "streams.cli.worker:worker",
 }

@@ -9,20 +9,32 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 import msgspec
 
 from streams.domain.converge import decider
-from streams.domain.decisions import ChannelRequest, Decision, Discrepancy, Message, PaymentSuccess, PaymentUpdate
+from streams.domain.decisions import (
+    ChannelRequest,
+    Decision,
+    Discrepancy,
+    Message,
+    Movement,
+    OperationUpdate,
+    PaymentSuccess,
+    PaymentUpdate,
+)
 from streams.domain.events import (
     ID_FIELDS,
     Answer,
     Callback,
     CardPosting,
-    CreatePayment,
+    Command,
+    Dispute,
     Event,
-    StartPayment,
+    RefundLayer,
+    RefundNotice,
+    Release,
     Unmapped,
 )
 from streams.domain.order import Order
@@ -44,14 +56,14 @@ VERSION: Final = b"\x01"
 """The layout of a stored order. It changes when a reader of the former layout would misread the new one."""
 
 TOPICS: Final[Mapping[str, Any]] = {
-    "commands": CreatePayment | StartPayment,
-    "channel-callbacks": Callback | Unmapped,
+    "commands": Command,
+    "channel-callbacks": Callback | RefundNotice | RefundLayer | Release | Dispute | Unmapped,
     "query-results": Answer,
-    "card-postings": CardPosting,
+    "card-postings": CardPosting | RefundLayer,
 }
 """What each input topic admits, by logical name."""
 
-OUTPUTS: Final = (PaymentSuccess, Discrepancy, PaymentUpdate, ChannelRequest, Decision)
+OUTPUTS: Final = (PaymentSuccess, Discrepancy, PaymentUpdate, OperationUpdate, Movement, ChannelRequest, Decision)
 
 _Decoded: TypeAlias = Event | Unmapped
 _Decoder: TypeAlias = "msgspec.json.Decoder[_Decoded]"
@@ -242,8 +254,8 @@ decide: Final = decider({}, DUE)
 
 def schemas() -> dict[str, dict[str, Any]]:
     """The JSON Schema of every type on the wire, by the value of its `type` field."""
-    inputs = (CreatePayment, StartPayment, Callback, Unmapped, Answer, CardPosting)
     found: dict[str, dict[str, Any]] = {}
+    inputs = dict.fromkeys(kind for union in TOPICS.values() for kind in get_args(union) or (union,))
     for kind in (*inputs, *OUTPUTS):
         schema = msgspec.json.schema(kind)
         found[str(kind.__struct_config__.tag)] = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

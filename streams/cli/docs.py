@@ -15,7 +15,7 @@ import msgspec
 
 from streams.cli.contracts import contracts_page
 from streams.codec import schemas
-from streams.domain.tables import MACHINE, mermaid
+from streams.domain.tables import DISPUTE, MACHINES, mermaid
 from streams.topics import Topics
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STALE: Final = 1
 NOTE: Final = "<!-- Generated from {source} by `concord docs write`; do not edit. -->"
+DRAWN: Final = {"PAY": "Payment", "CAPTURE": "Capture and void", "REFUND": "Refund"}
 
 OUTPUT_NOTE: Final = "Outputs carry [CloudEvents](https://cloudevents.io) attributes in binary mode, and:"
 OUTPUT_HEADERS: Final = {
@@ -106,15 +107,23 @@ def machines_page() -> str:
         "An input that is not in the table is refused, and the law says by which rule. Not drawn are the inputs that are",
         f"accepted and change nothing: {_kept()}.",
         "",
-        f"```mermaid\n{mermaid().strip()}\n```",
+        *(f"## {title}\n\n```mermaid\n{mermaid(MACHINES[kind]).strip()}\n```\n" for kind, title in DRAWN.items()),
+        "## Dispute",
+        "",
+        f"```mermaid\n{mermaid(DISPUTE, begin='NONE').strip()}\n```",
         "",
     ])  # fmt: skip
 
 
 def _kept() -> str:
     """The self-loops of the table, in words."""
-    kept = {state: [f"`{word}`" for word, after in moves.items() if after == state] for state, moves in MACHINE.items()}
-    return "; ".join(f"{' and '.join(words)} in {state}" for state, words in kept.items() if words)
+    kept = [
+        f"{' and '.join(words)} in {state} ({DRAWN[kind].lower()})"
+        for kind in DRAWN
+        for state, moves in MACHINES[kind].items()
+        if (words := [f"`{word}`" for word, after in moves.items() if after == state])
+    ]
+    return "; ".join(kept)
 
 
 def topics_page(topics: Topics) -> str:

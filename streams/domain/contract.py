@@ -206,6 +206,8 @@ class Contract(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc
     query_max_delay_s: Positive = 21_600
     query_window_s: Seconds = 86_400
     """How long we ask by ourselves before a person is asked (R-056)."""
+    silence_is_stuck: bool = True
+    """Whether a request that nobody says a word about goes to a person at the end of the window, too, and not only a doubt."""
     most_queries: Annotated[int, Meta(ge=1, le=1000)] = 32
     submit_retry_window_s: Seconds = 0
     """How long after the first submit the same key may be sent again. 0: never."""

@@ -15,8 +15,9 @@ Verdict: TypeAlias = Literal["applied", "duplicate", "stale", "conflict", "illeg
 Verb: TypeAlias = Literal["SUBMIT", "QUERY", "CLOSE", "CAPTURE", "VOID", "REFUND"]
 Severity: TypeAlias = Literal["high", "info"]
 Source: TypeAlias = Literal[
-    "command", "callback", "submit", "query", "close", "capture", "void", "refund", "card", "timer"
-]
+    "command", "callback", "submit", "query", "close", "capture", "void", "refund", "card", "timer", "refund-notice", "layer",
+    "release", "dispute", "person",
+]  # fmt: skip
 
 
 class PaymentSuccess(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="payment_success"):
@@ -35,6 +36,8 @@ class PaymentSuccess(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
     decision: str
     decided_at: datetime
     funds_stage: Literal["IN_TRANSIT", "SETTLED"] = "IN_TRANSIT"
+    order_total: int | None = None
+    """Where several legs paid the order: what they add up to. This record is the one that reached it."""
 
 
 class Discrepancy(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="discrepancy"):
@@ -53,6 +56,8 @@ class Discrepancy(Struct, frozen=True, kw_only=True, gc=False, tag_field="type",
     decision: str
     decided_at: datetime
     detail: str
+    deadline: datetime | None = None
+    """When its owner should have worked it."""
 
 
 class PaymentUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="payment_update"):
@@ -73,6 +78,47 @@ class PaymentUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     decided_at: datetime
 
 
+class OperationUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="operation_update"):
+    """A capture, void or refund of a payment entered `state`; for the trade domain. `before` is None when it was asked for."""
+
+    id: str
+    order_id: str
+    payment_no: str
+    merchant: str | None
+    kind: Literal["CAPTURE", "VOID", "REFUND"]
+    operation_no: str
+    channel: str
+    amount: int
+    currency: str
+    state: str
+    before: str | None
+    transaction: str | None
+    decision: str
+    decided_at: datetime
+
+
+class Movement(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="movement"):
+    """What happened to money after the payment's own success, or instead of it: each kind once for an operation, by its transition.
+
+    `operation_no` is the refund, where it is one. `state` is the operation's after the change. RELEASED money was only held.
+    """
+
+    id: str
+    kind: Literal["REFUND_SUCCESS", "REFUND_RETURNED", "AUTH_RELEASED", "PAYMENT_REVERSED", "LATE_MONEY_FULFILLED"]
+    order_id: str
+    payment_no: str
+    merchant: str | None
+    operation_no: str | None
+    channel: str
+    transaction: str | None
+    amount: int
+    currency: str
+    state: str
+    evidence: str
+    decision: str
+    decided_at: datetime
+
+
 class ChannelRequest(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="channel_request"):
     """What a connector shall ask the channel. The idempotency key is the attempt's and survives every retry (R-031)."""
 
@@ -89,6 +135,10 @@ class ChannelRequest(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
     why: str
     decision: str
     decided_at: datetime
+    operation_no: str | None = None
+    """The capture, void or refund; None: the payment itself."""
+    not_after: datetime | None = None
+    """Its lease: a connector does not send it later than this, because then it may be asked for again (R-064)."""
 
 
 class LedgerEntry(Struct, frozen=True, array_like=False, gc=False):
@@ -125,12 +175,16 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, 
     detail: str = ""
 
 
-Message: TypeAlias = PaymentSuccess | Discrepancy | PaymentUpdate | ChannelRequest | Decision
+Message: TypeAlias = (
+    PaymentSuccess | Discrepancy | PaymentUpdate | OperationUpdate | Movement | ChannelRequest | Decision
+)
 
 KINDS: Final[dict[type[Message], str]] = {
     PaymentSuccess: "success",
     Discrepancy: "discrepancies",
     PaymentUpdate: "updates",
+    OperationUpdate: "updates",
+    Movement: "updates",
     ChannelRequest: "channel-requests",
     Decision: "decisions",
 }

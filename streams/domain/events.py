@@ -51,6 +51,10 @@ class CreatePayment(
     merchant: Id | None = None
     expires_at: Moment | None = None
     qr: bool = False
+    order_total: Amount | None = None
+    """Where several payments, its legs, pay the order together."""
+    category: Id | None = None
+    """The merchant category, for what a channel lets be captured above a hold."""
 
 
 class StartPayment(
@@ -63,6 +67,87 @@ class StartPayment(
     payment_no: Id
     merchant: Id | None = None
     channel: Id | None = None
+
+
+class RetryPayment(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="retry_payment"
+):
+    """Our side asks for another attempt, at the same channel or another; only if every earlier one was not accepted (R-050)."""
+
+    command_id: Id
+    order_id: Id
+    payment_no: Id
+    merchant: Id | None = None
+    channel: Id | None = None
+
+
+class ClosePayment(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="close_payment"
+):
+    """Our side gives the payment up: at once while no request of it was accepted, else the channel is asked to close it."""
+
+    command_id: Id
+    order_id: Id
+    payment_no: Id
+    merchant: Id | None = None
+
+
+class CapturePayment(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="capture_payment"
+):
+    """Our side asks for some or all of a hold, as an operation of its own."""
+
+    command_id: Id
+    order_id: Id
+    payment_no: Id
+    capture_no: Id
+    amount: Amount
+    currency: Currency
+    merchant: Id | None = None
+
+
+class VoidPayment(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="void_payment"
+):
+    """Our side asks the channel to let a hold go."""
+
+    command_id: Id
+    order_id: Id
+    payment_no: Id
+    void_no: Id
+    merchant: Id | None = None
+
+
+class RefundPayment(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="refund_payment"
+):
+    """Our side asks to give money back, as an operation with a number of its own (R-032, R-222)."""
+
+    command_id: Id
+    order_id: Id
+    payment_no: Id
+    refund_no: Id
+    amount: Amount
+    currency: Currency
+    merchant: Id | None = None
+
+
+class Resolve(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="resolve"):
+    """Two people decide about a discrepancy, on evidence. Nothing they say edits an amount or a state (R-197).
+
+    `refund` and `fulfil` are the two exits of money that came late; `book` posts what the channel did by itself; `close` says
+    that the evidence explains it. `revision` is the one they saw. `refund_no` is the number of the refund, where one is decided.
+    """
+
+    command_id: Id
+    order_id: Id
+    discrepancy: Id
+    revision: Whole
+    action: Literal["refund", "fulfil", "book", "close"]
+    evidence: Text
+    proposer: Id
+    approver: Id
+    refund_no: Id | None = None
 
 
 class Callback(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="callback"):
@@ -95,6 +180,96 @@ class Callback(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, 
     subscription: Id | None = None
     received_at: Moment | None = None
     raw: Raw | None = None
+    captured_flag: bool | None = None
+    """False beside a refund: nothing was captured, so a hold was let go."""
+    cumulative_refunded: Amount | None = None
+    """What the channel says was refunded of the payment so far."""
+    charged_back: Amount | None = None
+    auth_expires_at: Moment | None = None
+    """When the channel lets an authorisation lapse."""
+
+
+class RefundNotice(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="refund_notice"
+):
+    """A channel's notice about one refund of a payment. Without `refund_no` the refund was started at the channel.
+
+    `amount` is this refund; `cumulative_refunded` the total so far, for information. `reason` `uncaptured_remainder` says that it
+    is no refund but the release of a hold.
+    """
+
+    order_id: Id
+    payment_no: Id
+    channel: Id
+    status: Word
+    event_type: Text = ""
+    refund_no: Id | None = None
+    merchant: Id | None = None
+    event_id: Id | None = None
+    refund_transaction: Id | None = None
+    transaction: Id | None = None
+    amount: Amount | None = None
+    currency: Currency | None = None
+    event_time: Text | None = None
+    sequence: Whole | None = None
+    version: Whole | None = None
+    cumulative_refunded: Amount | None = None
+    reason: Text | None = None
+    livemode: bool | None = None
+    amount_text: Text | None = None
+    received_at: Moment | None = None
+    raw: Raw | None = None
+
+
+class RefundLayer(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="refund_layer"
+):
+    """What one party shows of a refund: the payee, the processing chain, the card or the wallet. It is nobody else's word (R-210)."""
+
+    order_id: Id
+    payment_no: Id
+    refund_no: Id
+    channel: Id
+    layer: Literal["merchant", "processor", "card", "wallet"]
+    status: Word
+    event_id: Id | None = None
+    merchant: Id | None = None
+    amount: Amount | None = None
+    currency: Currency | None = None
+    received_at: Moment | None = None
+    raw: Raw | None = None
+
+
+class Release(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="release"):
+    """The channel let a hold go. It is no refund (R-212)."""
+
+    order_id: Id
+    payment_no: Id
+    channel: Id
+    status: Word
+    event_id: Id | None = None
+    merchant: Id | None = None
+    transaction: Id | None = None
+    amount: Amount | None = None
+    currency: Currency | None = None
+    received_at: Moment | None = None
+    raw: Raw | None = None
+
+
+class Dispute(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="dispute"):
+    """A payer disputes a payment, or the dispute was won or lost."""
+
+    order_id: Id
+    payment_no: Id
+    channel: Id
+    status: Word
+    amount: Amount
+    currency: Currency
+    event_id: Id | None = None
+    merchant: Id | None = None
+    transaction: Id | None = None
+    received_at: Moment | None = None
+    raw: Raw | None = None
 
 
 class Unmapped(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="unmapped"):
@@ -109,7 +284,11 @@ class Unmapped(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, 
 
 
 class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="answer"):
-    """What a channel answered to a request of ours; no answer in time is an answer with status TIMEOUT."""
+    """What a channel answered to a request of ours; no answer in time is an answer with status TIMEOUT.
+
+    `operation_no` is the capture, void or refund it is about; without it, it is about the payment. `transaction` is the channel's
+    reference of that operation.
+    """
 
     request: Request
     order_id: Id
@@ -124,6 +303,8 @@ class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, ta
     error_class: Text | None = None
     answered_at: Moment | None = None
     raw: Raw | None = None
+    operation_no: Id | None = None
+    auth_expires_at: Moment | None = None
 
 
 class CardPosting(
@@ -145,12 +326,15 @@ class CardPosting(
     raw: Raw | None = None
 
 
-Command: TypeAlias = CreatePayment | StartPayment
-Evidence: TypeAlias = Callback | Answer | CardPosting
+Command: TypeAlias = (
+    CreatePayment | StartPayment | RetryPayment | ClosePayment | CapturePayment | VoidPayment | RefundPayment | Resolve
+)
+Evidence: TypeAlias = Callback | Answer | CardPosting | RefundNotice | RefundLayer | Release | Dispute
 Event: TypeAlias = Command | Evidence
 
 ID_FIELDS: Final = frozenset({
     "command_id", "order_id", "payment_no", "biz_code", "channel", "merchant", "event_id", "transaction", "request_id",
-    "authorization", "subscription",
+    "authorization", "subscription", "refund_no", "capture_no", "void_no", "operation_no", "refund_transaction", "category",
+    "discrepancy", "proposer", "approver",
 })  # fmt: skip
 """Fields that a connector may send as a JSON number; its digits are kept as text."""

@@ -12,14 +12,35 @@ from msgspec import Struct
 
 from streams.domain import identity
 from streams.domain.decisions import Source  # noqa: TC001  msgspec reads the annotation
-from streams.domain.events import Answer, Callback, CardPosting, Command, CreatePayment, Evidence
+from streams.domain.events import (
+    Answer,
+    Callback,
+    CapturePayment,
+    CardPosting,
+    ClosePayment,
+    Command,
+    CreatePayment,
+    Dispute,
+    Evidence,
+    RefundLayer,
+    RefundNotice,
+    RefundPayment,
+    Release,
+    Resolve,
+    RetryPayment,
+    StartPayment,
+    VoidPayment,
+)
 from streams.domain.moment import parsed
 
 AHEAD_MS: Final = 300_000
 
 
 class Fact(Struct, frozen=True, gc=False):
-    """`at` is the arrival and `time` when it happened, as far as it can be trusted; both in milliseconds."""
+    """`at` is the arrival and `time` when it happened, as far as it can be trusted; both in milliseconds.
+
+    `payment_no` is the number of the operation it speaks of. `ref` is what people call it; `witness` names the evidence.
+    """
 
     source: Source
     word: str
@@ -33,21 +54,39 @@ class Fact(Struct, frozen=True, gc=False):
     time: int
     clock_suspect: bool = False
     parked: bool = False
-    """It had waited for its payment."""
+    """It had waited for its operation."""
+    witness: str = ""
+
+    @property
+    def evidence(self) -> str:
+        return self.witness or self.ref
+
+
+COMMAND_WORDS: Final[dict[type[Command], tuple[str, str]]] = {
+    CreatePayment: ("create", "payment_no"),
+    StartPayment: ("start", "payment_no"),
+    RetryPayment: ("retry", "payment_no"),
+    ClosePayment: ("close", "payment_no"),
+    CapturePayment: ("capture", "capture_no"),
+    VoidPayment: ("void", "void_no"),
+    RefundPayment: ("refund", "refund_no"),
+    Resolve: ("resolve", "discrepancy"),
+}
+"""What a command is called, and the field that says what it is about."""
 
 
 def read_command(command: Command, at: int) -> Fact:
     packed = identity.said(command)
-    word = "create" if type(command) is CreatePayment else "start"
+    word, number = COMMAND_WORDS[type(command)]
     return Fact(
-        "command",
+        "person" if type(command) is Resolve else "command",
         word,
         command.command_id,
         identity.command_key(command),
         identity.payload_hash(packed),
         packed,
-        command.payment_no,
-        command.merchant or None,
+        getattr(command, number),
+        getattr(command, "merchant", None) or None,
         at,
         at,
     )
@@ -56,31 +95,36 @@ def read_command(command: Command, at: int) -> Fact:
 def read(event: Evidence, at: int, *, parked: bool = False) -> Fact:
     packed = identity.said(event)
     payload = identity.payload_hash(packed)
-    if type(event) is Callback:
-        return _callback(event, at, packed, payload, parked=parked)
-    if type(event) is CardPosting:
-        return _posting(event, at, packed, payload, parked=parked)
-    assert type(event) is Answer
     merchant = event.merchant or None
-    ref = event.transaction or _operation(event.payment_no, merchant)
-    return Fact(
-        event.request, event.status, ref, b"", payload, packed, event.payment_no, merchant, at, at, parked=parked
-    )
-
-
-def _callback(event: Callback, at: int, packed: bytes, payload: bytes, *, parked: bool) -> Fact:
-    merchant = event.merchant or None
-    ref = event.event_id or event.transaction or _operation(event.payment_no, merchant)
-    time = at if event.event_time is None else parsed(event.event_time)
+    if isinstance(event, Answer):
+        number = event.operation_no or event.payment_no
+        witness = event.transaction or ""
+        return Fact(
+            event.request,
+            event.status,
+            operation_key(number, merchant),
+            b"",
+            payload,
+            packed,
+            number,
+            merchant,
+            at,
+            at,
+            parked=parked,
+            witness=witness,
+        )
+    source, number, transaction = _about(event)
+    stated = getattr(event, "event_time", None)
+    time = at if stated is None else parsed(stated)
     suspect = time is None or time > at + AHEAD_MS
     return Fact(
-        "callback",
+        source,
         event.status,
-        ref,
+        event.event_id or transaction or operation_key(number, merchant),
         identity.event_key(event) or b"",
         payload,
         packed,
-        event.payment_no,
+        number,
         merchant,
         at,
         at if time is None or suspect else time,
@@ -89,24 +133,24 @@ def _callback(event: Callback, at: int, packed: bytes, payload: bytes, *, parked
     )
 
 
-def _posting(event: CardPosting, at: int, packed: bytes, payload: bytes, *, parked: bool) -> Fact:
-    time = at if event.event_time is None else parsed(event.event_time)
-    suspect = time is None or time > at + AHEAD_MS
-    return Fact(
-        "card",
-        event.status,
-        event.event_id,
-        identity.event_key(event) or b"",
-        payload,
-        packed,
-        event.payment_no or event.authorization or "",
-        event.merchant or None,
-        at,
-        at if time is None or suspect else time,
-        suspect,
-        parked,
-    )
+def _about(
+    event: Callback | CardPosting | RefundNotice | RefundLayer | Release | Dispute,
+) -> tuple[Source, str, str | None]:
+    """Where it came from, the number it speaks of, and the channel's own name for that."""
+    if type(event) is Callback:
+        return "callback", event.payment_no, event.transaction
+    if type(event) is RefundNotice:
+        return "refund-notice", event.refund_no or event.payment_no, event.refund_transaction or event.transaction
+    if type(event) is CardPosting:
+        return "card", event.payment_no or event.authorization or "", event.transaction
+    if type(event) is RefundLayer:
+        return "layer", event.refund_no, None
+    if type(event) is Release:
+        return "release", event.payment_no, event.transaction
+    assert type(event) is Dispute
+    return "dispute", event.payment_no, event.transaction
 
 
-def _operation(payment_no: str, merchant: str | None) -> str:
-    return payment_no if merchant is None else f"{merchant}/{payment_no}"
+def operation_key(number: str, merchant: str | None) -> str:
+    """What an operation is called: its number, or `merchant/number`."""
+    return number if merchant is None else f"{merchant}/{number}"

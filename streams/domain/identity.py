@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import msgpack, structs
 
-from streams.domain.events import Callback, CardPosting, Command, Event
+from streams.domain.events import Answer, Callback, Command, Event, RefundNotice
 
 if TYPE_CHECKING:
-    from streams.domain.order import Order, Payment
+    from streams.domain.events import CardPosting, Dispute, RefundLayer, Release
+    from streams.domain.order import Order, Target
 
 _pack: Final = msgpack.Encoder().encode
 
@@ -28,21 +29,25 @@ def digest(*parts: Any) -> bytes:
     return blake2b(_pack(parts), digest_size=KEY_BYTES).digest()
 
 
-def event_key(event: Callback | CardPosting) -> bytes | None:
+def event_key(event: Callback | CardPosting | RefundNotice | RefundLayer | Release | Dispute) -> bytes | None:
     """Merchant, channel and event id; without an id, the transaction, event type, status and version (R-072, R-108)."""
     if event.event_id:
         return digest("event", event.merchant or None, event.channel, event.event_id)
-    if type(event) is Callback and event.transaction:
-        return digest(
-            "transaction",
-            event.merchant or None,
-            event.channel,
-            event.transaction,
-            event.event_type,
-            event.status,
-            event.version,
-        )
-    return None
+    if type(event) is Callback:
+        if not event.transaction:
+            return None
+        parts = (event.transaction, event.event_type, event.status, event.version)
+    elif type(event) is RefundNotice:
+        transaction = event.refund_transaction or event.transaction
+        if not transaction:
+            return None
+        parts = (transaction, f"refund {event.event_type}", event.status, event.version)
+    else:
+        transaction = getattr(event, "transaction", None)
+        if not transaction:
+            return None
+        parts = (transaction, str(event.__struct_config__.tag), event.status, None)
+    return digest("transaction", event.merchant or None, event.channel, *parts)
 
 
 def command_key(command: Command) -> bytes:
@@ -57,8 +62,11 @@ def said(event: Event) -> bytes:
     if type(event) is Callback:
         if event.raw is not None or event.received_at is not None or event.subscription is not None:
             event = structs.replace(event, raw=None, received_at=None, subscription=None)
-    elif getattr(event, "raw", None) is not None:
-        event = structs.replace(event, raw=None)
+    elif type(event) is Answer:
+        if event.raw is not None:
+            event = structs.replace(event, raw=None)
+    elif getattr(event, "raw", None) is not None or getattr(event, "received_at", None) is not None:
+        event = structs.replace(event, **{name: None for name in ("raw", "received_at") if hasattr(event, name)})
     return _pack(event)
 
 
@@ -73,28 +81,33 @@ def part(text: str) -> str:
     return text
 
 
-def scope(order: Order, payment: Payment) -> str:
-    """The segments that name a payment."""
-    if payment.merchant is None:
-        return f"{part(order.order_id)}/{part(payment.payment_no)}"
-    return f"{part(order.order_id)}/{part(payment.merchant)}/{part(payment.payment_no)}"
+def scope(order: Order, target: Target) -> str:
+    """The segments that name an operation: payments, captures, voids and refunds share their numbers, so no two are alike."""
+    if target.merchant is None:
+        return f"{part(order.order_id)}/{part(target.number)}"
+    return f"{part(order.order_id)}/{part(target.merchant)}/{part(target.number)}"
 
 
 def decision_id(order: Order, seq: int) -> str:
     return f"decision/{part(order.order_id)}/{seq}"
 
 
-def success_id(order: Order, payment: Payment) -> str:
-    return f"success/{scope(order, payment)}"
+def success_id(order: Order, target: Target) -> str:
+    return f"success/{scope(order, target)}"
 
 
-def update_id(order: Order, payment: Payment, state: str) -> str:
-    """A payment enters each state at most once, so the state is enough."""
-    return f"update/{scope(order, payment)}/{state}"
+def update_id(order: Order, target: Target, state: str) -> str:
+    """An operation enters each state at most once, so the state is enough."""
+    return f"update/{scope(order, target)}/{state}"
 
 
-def request_id(order: Order, payment: Payment, verb: str, number: int) -> str:
-    return f"request/{scope(order, payment)}/{verb}/{number}"
+def movement_id(order: Order, target: Target, kind: str) -> str:
+    """Money moves in each way at most once for an operation."""
+    return f"movement/{scope(order, target)}/{kind}"
+
+
+def request_id(order: Order, target: Target, verb: str, number: int) -> str:
+    return f"request/{scope(order, target)}/{verb}/{number}"
 
 
 def discrepancy_id(order: Order, conflict: bytes) -> str:
@@ -105,7 +118,7 @@ def overflow_id(order: Order, number: int) -> str:
     return f"discrepancy/{part(order.order_id)}/more-{number}"
 
 
-def idempotency_key(order: Order, payment: Payment) -> str:
+def idempotency_key(order: Order, target: Target) -> str:
     """32 hexadecimal digits, the same for every retry of one attempt, another for every other attempt (R-031, R-036)."""
-    facts = (order.order_id, payment.merchant, payment.payment_no, "PAY", payment.attempts)
+    facts = (order.order_id, target.merchant, target.number, target.kind, target.attempts)
     return blake2b(_pack(facts), digest_size=16).hexdigest()

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streams.domain import identity
+from streams.domain.tables import RETURNED, SUCCESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streams.domain.order import Order, Payment
+    from streams.domain.order import Operation, Order, Payment, Target
 
 
 def implied(order: Order) -> Iterator[tuple[str, str]]:
@@ -21,6 +22,8 @@ def implied(order: Order) -> Iterator[tuple[str, str]]:
         yield "decisions", identity.decision_id(order, seq)
     for payment in order.payments:
         yield from _of_payment(order, payment)
+    for operation in order.operations:
+        yield from _of_operation(order, operation)
     for conflict in order.conflicts:
         name = identity.discrepancy_id(order, conflict.id)
         for revision in range(1, conflict.revision + 1):
@@ -34,7 +37,30 @@ def _of_payment(order: Order, payment: Payment) -> Iterator[tuple[str, str]]:
         yield "updates", identity.update_id(order, payment, state)
     if payment.announced:
         yield "success", identity.success_id(order, payment)
-    for number in range(1, payment.attempts + 1):
-        yield "channel-requests", identity.request_id(order, payment, "SUBMIT", number)
-    for number in range(1, payment.queries + 1):
-        yield "channel-requests", identity.request_id(order, payment, "QUERY", number)
+    made = {"SUBMIT": payment.attempts + payment.resends, "QUERY": payment.queries, "CLOSE": payment.closes}
+    yield from _requests(order, payment, made)
+    funds = payment.money
+    moved = {
+        "AUTH_RELEASED": funds.released,
+        "PAYMENT_REVERSED": funds.returned > 0,
+        "LATE_MONEY_FULFILLED": funds.fulfilled,
+    }
+    for kind, happened in moved.items():
+        if happened:
+            yield "updates", identity.movement_id(order, payment, kind)
+
+
+def _of_operation(order: Order, operation: Operation) -> Iterator[tuple[str, str]]:
+    for state in operation.path:
+        yield "updates", identity.update_id(order, operation, state)
+    yield from _requests(order, operation, {operation.kind: operation.attempts, "QUERY": operation.queries})
+    if operation.kind == "REFUND":
+        for state, kind in ((SUCCESS, "REFUND_SUCCESS"), (RETURNED, "REFUND_RETURNED")):
+            if state in operation.path:
+                yield "updates", identity.movement_id(order, operation, kind)
+
+
+def _requests(order: Order, target: Target, made: dict[str, int]) -> Iterator[tuple[str, str]]:
+    for verb, count in made.items():
+        for number in range(1, count + 1):
+            yield "channel-requests", identity.request_id(order, target, verb, number)

@@ -7,13 +7,17 @@ Nobody changes a stored order: `Turn` works on copies.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from streams.domain.tables import INIT, OPEN
+from streams.domain.layers import Layers  # noqa: TC001  msgspec reads the annotation
+from streams.domain.tables import AUTHORIZED, INIT, OPEN, SUCCESS
 
 MAX_PAYMENTS: Final = 16
+MAX_OPERATIONS: Final = 64
+"""Captures, voids and refunds of all payments of one order."""
+MAX_ATTEMPTS: Final = 8
 MAX_SEEN: Final = 64
 """Pieces of evidence remembered; the oldest go first. A forgotten key is still harmless: the machine refuses a second move."""
 MAX_PARKED: Final = 16
@@ -36,6 +40,52 @@ class Refusal(Struct, array_like=True, frozen=True, gc=False):
     fact: bytes
     ref: str
     severity: str
+
+
+class Attempt(Struct, array_like=True, frozen=True, gc=False):
+    """One submission of a payment. `refused` names the evidence that the channel did not accept it; only that ends an attempt."""
+
+    channel: str
+    at: int
+    refused: str | None = None
+
+
+class ChannelRefund(Struct, array_like=True, frozen=True, gc=False):
+    """Money that went back without an operation of ours that stands for it."""
+
+    ref: str
+    amount: int
+    booked: bool = False
+
+
+class Funds(Struct, array_like=True, frozen=True, gc=False):
+    """The money of a payment, where it is not simply its amount: holds, captures, legs, disputes, returns.
+
+    `authorized` is what was ever held, `hold` what still is. `uncovered` is money that the payment's own word captured, so that the
+    answer to a capture does not count it again. `total` is the order's, if several legs pay it.
+    """
+
+    captured: int = 0
+    hold: int = 0
+    authorized: int = 0
+    uncovered: int = 0
+    released: bool = False
+    lapses_at: int | None = None
+    category: str | None = None
+    total: int | None = None
+    duplicate: bool = False
+    finished: bool = False
+    returned: int = 0
+    late: int = 0
+    """Late money that people took in to give it back."""
+    fulfilled: bool = False
+    dispute: str = "NONE"
+    disputed: int = 0
+    dispute_posted: bool = False
+    channel_refunds: tuple[ChannelRefund, ...] = ()
+
+
+NOTHING: Final = Funds()
 
 
 class Payment(Struct, array_like=True, gc=False):
@@ -68,15 +118,84 @@ class Payment(Struct, array_like=True, gc=False):
     announced: bool = False
     paid: tuple[Paid, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    closes: int = 0
+    """Requests to close made."""
+    resends: int = 0
+    """Submits sent again under an attempt's own key."""
+    resend_at: int | None = None
+    tries: tuple[Attempt, ...] = ()
+    """Every attempt, once there was more than one or one was refused; until then there is one at `channel`, still out."""
+    funds: Funds | None = None
+
+    @property
+    def kind(self) -> str:
+        return "PAY"
+
+    @property
+    def number(self) -> str:
+        return self.payment_no
 
     @property
     def key(self) -> str:
         """The operation key: `payment_no`, or `merchant/payment_no`."""
         return self.payment_no if self.merchant is None else f"{self.merchant}/{self.payment_no}"
 
+    @property
+    def money(self) -> Funds:
+        """Its funds, also where they are simply its amount."""
+        if self.funds is not None:
+            return self.funds
+        return NOTHING if self.state != SUCCESS else Funds(captured=self.amount, duplicate=not self.announced)
+
     def pays_same(self, other: Payment) -> bool:
         """Whether both pay the same thing: one merchant's one business code of this order (R-037)."""
         return self.merchant == other.merchant and self.biz_code == other.biz_code
+
+    def asked(self, channel: str) -> bool:
+        """Whether a request was ever made to the channel, so that it may speak of this payment."""
+        return channel == self.channel or any(channel == attempt.channel for attempt in self.tries)
+
+
+class Operation(Struct, array_like=True, gc=False):
+    """A capture, void or refund: a business act of its own, with its own number, beside its payment (R-032)."""
+
+    number: str
+    kind: str
+    payment_no: str
+    merchant: str | None
+    channel: str
+    amount: int
+    currency: str
+    state: str
+    path: tuple[str, ...]
+    started_at: int
+    attempts: int = 1
+    queries: int = 0
+    polls: int = 0
+    query_at: int | None = None
+    stuck_at: int | None = None
+    transaction: str | None = None
+    evidence: str | None = None
+    success_at: int | None = None
+    sequence: int | None = None
+    paid: tuple[Paid, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    layers: Layers | None = None
+    posting_due_at: int | None = None
+    """When the card must have shown it; None where nobody waits for that."""
+    late: bool = False
+    """A refund of late money: it goes out of suspense."""
+
+    @property
+    def key(self) -> str:
+        """The operation key: `number`, or `merchant/number`."""
+        return self.number if self.merchant is None else f"{self.merchant}/{self.number}"
+
+    def of(self, payment: Payment) -> bool:
+        return self.payment_no == payment.payment_no and self.merchant == payment.merchant
+
+
+Target: TypeAlias = Payment | Operation
 
 
 class Seen(Struct, array_like=True, frozen=True, gc=False):
@@ -94,17 +213,18 @@ class Seen(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Parked(Struct, array_like=True, frozen=True, gc=False):
-    """Evidence that waits for its payment. `deadline` is None once a person was told."""
+    """Evidence that waits. `deadline` is None once a person was told, and for what waits only for a `state` of a known operation."""
 
     key: bytes
     payload: bytes
     at: int
     deadline: int | None
     event: bytes
+    waits: str = "operation"
 
 
 class Conflict(Struct, array_like=True, frozen=True, gc=False):
-    """The life of one discrepancy."""
+    """The life of one discrepancy. `opened_at` is 0 where an older release opened it."""
 
     id: bytes
     revision: int
@@ -113,6 +233,7 @@ class Conflict(Struct, array_like=True, frozen=True, gc=False):
     severity: str
     ref: str
     payment_no: str | None
+    opened_at: int = 0
 
 
 class CardEntry(Struct, array_like=True, frozen=True, gc=False):
@@ -139,19 +260,44 @@ class Order(Struct, array_like=True, gc=False):
     parked: tuple[Parked, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     cards: tuple[CardEntry, ...] = ()
+    operations: tuple[Operation, ...] = ()
 
 
 def due(order: Order) -> int | None:
     """The earliest moment at which time alone asks for something, in milliseconds, or None."""
-    first: int | None = None
-    for payment in order.payments:
-        if payment.state == INIT:
-            first = payment.expires_at if first is None or payment.expires_at < first else first
-        elif payment.state in OPEN:
-            for moment in (payment.query_at, payment.stuck_at):
-                if moment is not None and (first is None or moment < first):
-                    first = moment
-    for parked in order.parked:
-        if parked.deadline is not None and (first is None or parked.deadline < first):
-            first = parked.deadline
-    return first
+    moments = [moment for payment in order.payments for moment in _of_payment(order, payment) if moment is not None]
+    if order.operations:
+        moments += [moment for one in order.operations for moment in _of_operation(one) if moment is not None]
+    if order.parked:
+        moments += [parked.deadline for parked in order.parked if parked.deadline is not None]
+    return min(moments) if moments else None
+
+
+def _of_payment(order: Order, payment: Payment) -> tuple[int | None, ...]:
+    state = payment.state
+    if state == INIT:
+        return (payment.expires_at,)
+    if state in OPEN:
+        return (payment.query_at, payment.stuck_at, payment.resend_at, closing_at(payment))
+    return (lapses_at(order, payment),) if state == AUTHORIZED else ()
+
+
+def _of_operation(operation: Operation) -> tuple[int | None, ...]:
+    if operation.state in OPEN:
+        return (operation.query_at, operation.stuck_at, operation.posting_due_at)
+    return (operation.posting_due_at,)
+
+
+def closing_at(payment: Payment) -> int | None:
+    """When an open payment is to be closed at its channel; None once it was asked."""
+    return None if payment.closes else payment.expires_at
+
+
+def lapses_at(order: Order, payment: Payment) -> int | None:
+    """When an authorisation lapses: never under a capture whose result is still out."""
+    if payment.funds is None or payment.funds.lapses_at is None:
+        return None
+    for operation in order.operations:
+        if operation.kind == "CAPTURE" and operation.state in OPEN and operation.of(payment):
+            return None
+    return payment.funds.lapses_at

@@ -1,200 +1,174 @@
-"""What a channel's word does to one payment.
-
-First what the word is worth (a test notice, a word without a key or a meaning, an amount that is not ours), then its outcome, then
-the machine. Successes and failures are kept as facts whatever the state, and every success that meets a failure or another
-success is contested under an id made of that pair: every arrival order contests the same pairs, and only the type of the
-discrepancy and the state tell which came first.
-"""
+"""What a channel's word does to one payment: it is asked, it is authorised, it succeeds or fails, once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import structs
+
+from streams.domain import captures, gate, legs, refunds, returns
 from streams.domain.events import Answer, Callback
-from streams.domain.identity import digest
-from streams.domain.order import MAX_FACTS, Paid, Payment, Refusal
-from streams.domain.schedule import await_final, ended, enter_unknown
-from streams.domain.tables import (
-    CLOSE_WORDS,
-    DECLINE_NOT_FINAL,
-    INCOMPLETE,
-    MACHINE,
-    OPEN,
-    SUCCESS,
-    UNMAPPED,
-    WORDS,
-    Meaning,
-)
+from streams.domain.moment import milliseconds
+from streams.domain.order import NOTHING, Payment
+from streams.domain.schedule import SECOND_MS, await_final
+from streams.domain.tables import AUTHORIZED, INCOMPLETE, MACHINE, OPEN, SUCCESS, UNMAPPED, Meaning
 from streams.domain.turn import Ruling, Turn
+from streams.domain.words import (
+    ALREADY,
+    APPLIED,
+    ENDED,
+    STALE,
+    blocked,
+    contest_pair,
+    contest_success,
+    doubt,
+    excused,
+    fail,
+    keyless,
+    meaning_of,
+    sequence_of,
+    succeed,
+    unmapped,
+)
 
 if TYPE_CHECKING:
-    from streams.domain.contract import Contract
-    from streams.domain.decisions import Severity
+    from collections.abc import Callable
+
     from streams.domain.facts import Fact
 
-ALREADY = Ruling("applied", "already-success")
-APPLIED = {
-    "success": Ruling("applied", "success"),
-    "failure": Ruling("applied", "failure"),
-    "closed": Ruling("applied", "closed"),
-    "doubt": Ruling("applied", "unknown"),
-    "pending": Ruling("applied", "pending"),
-}
-STALE = Ruling("stale", "late-word")
-ENDED = Ruling("stale", "ended-already")
 SECOND = Ruling("applied", "second-success")
-
-
-def refuse_test_mode(turn: Turn, fact: Fact) -> Ruling:
-    """A test notice on the live stream says nothing about any payment, known or not."""
-    turn.contest(
-        "ENVIRONMENT_MISMATCH",
-        digest("test-mode", fact.key or fact.payload),
-        ref=fact.ref,
-        payment_no=fact.payment_no,
-        evidence=fact.ref,
-        detail="livemode is false; point the channel's test endpoint elsewhere",
-    )
-    return Ruling("conflict", "test-mode")
+OF_PAYMENTS = frozenset({"submit", "query", "close"})
 
 
 def judge(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact) -> Ruling:
     """The ruling on one word about a started or ended payment."""
-    if type(event) is Callback:
-        if not fact.key:
-            return _keyless(turn, payment, fact)
-    elif isinstance(event, Answer) and event.request not in {"submit", "query", "close"}:
-        _unmapped(turn, payment, fact, f"an answer to a {event.request} request that was never made")
+    if type(event) is Callback and not fact.key:
+        return keyless(turn, payment, fact)
+    if isinstance(event, Answer):
+        ruling = _attempt(turn, payment, event, fact)
+        if ruling is not None:
+            return ruling
+    if returns.is_return(turn, payment, event):
+        return returns.payment_returned(turn, payment, event, fact)
+    meaning = meaning_of(payment, event, turn.contract(event.channel))
+    if meaning.input != "doubt" and fact.source == "submit":
+        payment.resend_at = None
+    return INPUTS.get(meaning.input, _open)(turn, payment, event, fact, meaning)
+
+
+def _open(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact, meaning: Meaning) -> Ruling:
+    if payment.state in OPEN and meaning is not UNMAPPED and event.transaction:
+        payment.transaction = event.transaction
+    return doubt(turn, payment, fact, meaning)
+
+
+# -- attempts
+
+
+def _attempt(turn: Turn, payment: Payment, event: Answer, fact: Fact) -> Ruling | None:
+    """What an answer says about our request rather than about the payment."""
+    if event.request not in OF_PAYMENTS:
+        unmapped(turn, payment, fact, f"an answer to a {event.request} request that was never made")
         return Ruling("conflict", "not-asked")
-    meaning = meaning_of(event, turn.contract(payment.channel))
-    if meaning is UNMAPPED:
-        _unmapped(turn, payment, fact, f"status {event.status!r} is not mapped; map it in the channel's adapter")
-    if meaning.outcome == "success":
-        return _success(turn, payment, event, fact)
-    if meaning.outcome == "failure":
-        return _failure(turn, payment, event, fact, meaning)
-    return _unknown(turn, payment, fact, meaning)
+    return _refused(payment, event, fact) if _not_accepted(turn, payment, event) else None
 
 
-def meaning_of(event: Callback | Answer, contract: Contract) -> Meaning:
-    """What the status says about the payment; a word nobody has mapped can only be unknown (R-006)."""
-    if type(event) is Answer and event.request == "close":
-        return CLOSE_WORDS.get(event.status, UNMAPPED)
-    if event.status == "DECLINED_RETRYABLE" and not contract.decline_is_final:
-        return DECLINE_NOT_FINAL
-    return WORDS.get(event.status, UNMAPPED)
+def _not_accepted(turn: Turn, payment: Payment, event: Answer) -> bool:
+    """Whether the contract calls this answer a witness that the request was not accepted (R-006, R-050)."""
+    contract = turn.contract(event.channel)
+    refused = contract.failures.not_accepted
+    if event.request == "submit":
+        return event.status in refused or (event.error_class is not None and event.error_class in refused)
+    if event.request != "query" or event.status != "NOT_FOUND":
+        return False
+    age = None if contract.query is None else contract.query.not_found_after_s
+    attempt = next((one for one in reversed(gate.attempts(payment)) if one.channel == event.channel), None)
+    return age is not None and attempt is not None and turn.at >= attempt.at + age * SECOND_MS
 
 
-def _keyless(turn: Turn, payment: Payment, fact: Fact) -> Ruling:
-    new = turn.contest(
-        "MISSING_DEDUP_KEY",
-        digest("no-key", payment.key),
-        ref=payment.key,
-        payment_no=payment.payment_no,
-        evidence=fact.ref,
-        detail="event_id and transaction are both absent; send at least one of them",
-    )
-    if new and payment.state in OPEN:
-        turn.request(payment, "QUERY", "no-key")
-    return Ruling("conflict", "no-key")
+def _refused(payment: Payment, event: Answer, fact: Fact) -> Ruling:
+    """An attempt ended without anything begun: the payment stays open for another one, or for its close."""
+    if payment.state not in OPEN:
+        return STALE
+    if not gate.refuse_attempt(payment, event.channel, fact.evidence):
+        return Ruling("applied", "attempt-refused")
+    if all(attempt.refused for attempt in payment.tries):
+        payment.query_at = payment.resend_at = None
+    return Ruling("applied", "attempt-refused")
 
 
-def _unmapped(turn: Turn, payment: Payment, fact: Fact, detail: str) -> None:
-    turn.contest(
-        "STATUS_UNMAPPED",
-        digest("unmapped", _fact_id(fact)),
-        ref=fact.ref,
-        payment_no=payment.payment_no,
-        evidence=fact.ref,
-        detail=detail,
-    )
+# -- a hold
 
 
-def _fact_id(fact: Fact) -> bytes:
-    """The event's key; an answer has none and is what it says."""
-    return fact.key or digest(fact.source, fact.word, fact.ref)
-
-
-# -- unknown
-
-
-def _unknown(turn: Turn, payment: Payment, fact: Fact, meaning: Meaning) -> Ruling:
+def _authorised(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact, _: Meaning) -> Ruling:
     before = payment.state
-    after = MACHINE[before].get(meaning.input)
+    after = MACHINE[before].get("authorised")
     if after is None:
-        return Ruling("conflict", "not-mapped") if meaning is UNMAPPED else STALE
-    if after != before:
-        enter_unknown(turn, payment)
-        turn.enter(payment, after, before)
-    # An answer to a query asks again at once only if it told something new; else a channel that keeps contradicting
-    # itself would be asked in a tight loop.
-    if meaning.ask and (fact.source != "query" or after != before):
-        turn.request(payment, "QUERY", fact.word)
-    if meaning is UNMAPPED:
-        return Ruling("conflict", "not-mapped")
-    if meaning is INCOMPLETE:
-        return Ruling("applied", "incomplete-success")
-    return APPLIED[meaning.input]
+        return STALE
+    refusal = blocked(turn, payment, event, fact)
+    if refusal is not None:
+        return refusal
+    payment.transaction = event.transaction or payment.transaction
+    funds = payment.funds or NOTHING
+    stated = event.auth_expires_at
+    lapses_at = funds.lapses_at if stated is None else milliseconds(stated)
+    if before == AUTHORIZED:
+        payment.funds = structs.replace(funds, lapses_at=lapses_at)
+        return Ruling("applied", "already-authorised")
+    held = payment.amount
+    payment.funds = structs.replace(funds, hold=held, authorized=held, lapses_at=lapses_at)
+    payment.evidence = fact.evidence
+    payment.success_at = fact.time
+    payment.sequence = sequence_of(event)
+    await_final(turn, payment, fact.ref)
+    turn.enter(payment, after, before)
+    return APPLIED["authorised"]
+
+
+def _finished(_turn: Turn, payment: Payment, *_: object) -> Ruling:
+    """The channel accepts no more refunds."""
+    if payment.state != SUCCESS:
+        return STALE
+    payment.funds = structs.replace(payment.money, finished=True)
+    return Ruling("applied", "finished")
 
 
 # -- success
 
 
-def _success(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact) -> Ruling:
-    transaction = event.transaction
-    blocked = _blocked(turn, payment, event, fact)
-    if blocked is not None:
-        return blocked
-    if not transaction or event.amount is None or event.currency is None:
-        return _unknown(turn, payment, fact, INCOMPLETE)
+def _success(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact, _: Meaning) -> Ruling:
+    stopped = blocked(turn, payment, event, fact)
+    if stopped is not None:
+        return stopped
     before = payment.state
     after = MACHINE[before].get("success")
+    transaction = event.transaction
+    if not transaction or event.amount is None or event.currency is None:
+        return doubt(turn, payment, fact, INCOMPLETE)
     if after is None and before != SUCCESS:
-        _contest_success(turn, payment, transaction, fact)
+        contest_success(turn, payment, transaction, fact)
         return Ruling("illegal", "late-success")
     _keep(payment, event)
     if after is None:
-        if transaction != payment.transaction:
-            _contest_success(turn, payment, transaction, fact)
-            return Ruling("conflict", "second-transaction")
-        return ALREADY
+        return _again(turn, payment, transaction, fact)
+    if before == AUTHORIZED:
+        payment.funds = captures.taken(payment, payment.amount, by_word=True)
     payment.transaction = transaction
-    payment.evidence = fact.ref
-    payment.success_at = fact.time
-    payment.sequence = event.sequence if type(event) is Callback else None
-    payment.paid = (Paid(transaction, fact.ref),)
-    await_final(turn, payment, fact.ref)
-    turn.enter(payment, after, before)
-    return _announce(turn, payment, transaction, fact)
+    payment.channel = event.channel
+    succeed(turn, payment, fact, after, transaction=transaction, sequence=sequence_of(event))
+    for refusal in payment.refusals:
+        contest_pair(turn, payment, payment.paid[-1], refusal, fact, severity=refusal.severity)
+    return SECOND if legs.paid(turn, payment, payment.amount, payment.key, fact) else APPLIED["success"]
 
 
-def _blocked(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact) -> Ruling | None:
-    """Amount and currency are compared on every success, in every state (R-078); what is absent is not compared."""
-    if type(event) is Callback and event.amount_text:
-        kind, rule, detail = (
-            "INVALID_AMOUNT",
-            "amount-invalid",
-            f"amount {event.amount_text!r} does not fit the currency",
-        )
-    elif event.currency is not None and event.currency != payment.currency:
-        kind, rule, detail = (
-            "CURRENCY_MISMATCH",
-            "currency-differs",
-            f"currency is {event.currency}, ours {payment.currency}",
-        )
-    elif event.amount is not None and event.amount != payment.amount:
-        kind, rule, detail = "AMOUNT_MISMATCH", "amount-differs", f"amount is {event.amount}, ours {payment.amount}"
-    else:
-        return None
-    turn.contest(
-        kind,
-        digest(rule, payment.key, _fact_id(fact), event.amount, event.currency),
-        ref=fact.ref,
-        payment_no=payment.payment_no,
-        evidence=fact.ref,
-        detail=detail,
-    )
-    return Ruling("conflict", rule, detail)
+def _again(turn: Turn, payment: Payment, transaction: str, fact: Fact) -> Ruling:
+    """Another word of success: of the same transaction it confirms; of another one, money came twice (R-040)."""
+    if payment.transaction is None:  # a capture paid it, and nobody has named the payment's own transaction before
+        payment.transaction = transaction
+    if transaction == payment.transaction:
+        return ALREADY
+    contest_success(turn, payment, transaction, fact)
+    return Ruling("conflict", "second-transaction")
 
 
 def _keep(payment: Payment, event: Callback | Answer) -> None:
@@ -209,94 +183,33 @@ def _keep(payment: Payment, event: Callback | Answer) -> None:
         payment.fee = event.fee
 
 
-def _announce(turn: Turn, payment: Payment, transaction: str, fact: Fact) -> Ruling:
-    """One announcement for what is to be paid: a second paid payment of it is a duplicate for a person (R-040, R-248)."""
-    second = False
-    for other in turn.order.payments:
-        if other is not payment and other.state == SUCCESS and other.pays_same(payment):
-            second = True
-            turn.contest(
-                "DUPLICATE_PAYMENT",
-                digest("both-paid", *sorted((other.key, payment.key))),
-                ref=payment.key,
-                payment_no=payment.payment_no,
-                evidence=fact.ref,
-                detail=f"payments {other.key} and {payment.key} are both paid; return one of them",
-            )
-    if second:
-        return SECOND
-    turn.announce(payment, transaction, fact.ref)
-    return APPLIED["success"]
-
-
-def _contest_success(turn: Turn, payment: Payment, transaction: str, fact: Fact) -> None:
-    """A success the machine refuses, against every failure and every other success of the payment."""
-    paid = next((known for known in payment.paid if known.transaction == transaction), None)
-    if paid is None:
-        paid = Paid(transaction, fact.ref)
-        for other in payment.paid:
-            _contest_twice(turn, payment, other, paid, fact)
-        if len(payment.paid) < MAX_FACTS:
-            payment.paid = (*payment.paid, paid)
-    if payment.state == SUCCESS:
-        for refusal in payment.refusals:
-            _contest_pair(turn, payment, paid, refusal, fact, severity=refusal.severity)
-        return
-    for refusal in payment.refusals or (ended(payment),):
-        _contest_pair(turn, payment, Paid(transaction, fact.ref), refusal, fact, severity="high")
-
-
 # -- failure
 
 
 def _failure(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact, meaning: Meaning) -> Ruling:
+    if payment.state == SUCCESS and type(event) is Callback and refunds.explains_close(turn, payment, event):
+        return Ruling("stale", "closed-by-refund")
+    if payment.state == AUTHORIZED and excused(payment, event, fact):
+        return STALE
     before = payment.state
-    after = MACHINE[before].get(meaning.input)
-    severity: Severity = "info" if before == SUCCESS and _excused(payment, event, fact) else "high"
-    refusal = Refusal(_fact_id(fact), fact.ref, severity)
-    if len(payment.refusals) < MAX_FACTS and all(known.fact != refusal.fact for known in payment.refusals):
-        payment.refusals = (*payment.refusals, refusal)
-    for paid in payment.paid:
-        _contest_pair(turn, payment, paid, refusal, fact, severity=severity)
-    if after is None:
-        return Ruling("illegal", "success-stays") if before == SUCCESS else ENDED
-    payment.evidence = fact.ref
-    await_final(turn, payment, fact.ref)
-    turn.enter(payment, after, before)
-    return APPLIED[meaning.input]
+    ruling = fail(turn, payment, event, fact, meaning)
+    if before == AUTHORIZED:
+        captures.let_go(turn, payment, fact.evidence)
+    if ruling is not ENDED and payment.state != before:
+        legs.ended(turn, payment, fact.evidence)
+    return ruling
 
 
-def _excused(payment: Payment, event: Callback | Answer, fact: Fact) -> bool:
-    """A failure that names another channel transaction, or is older than the success, contradicts nothing."""
-    if event.transaction and event.transaction != payment.transaction:
-        return True
-    if type(event) is Callback and event.sequence is not None and payment.sequence is not None:
-        return event.sequence < payment.sequence
-    return payment.success_at is not None and fact.time < payment.success_at
+def _refund_total(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact, _: Meaning) -> Ruling:
+    return refunds.total_stated(turn, payment, event, fact) if type(event) is Callback else STALE
 
 
-# -- contradictions
-
-
-def _contest_pair(turn: Turn, payment: Payment, paid: Paid, refusal: Refusal, fact: Fact, *, severity: str) -> None:
-    stands = payment.state == SUCCESS
-    turn.contest(
-        "ILLEGAL_TRANSITION" if stands else "LATE_SUCCESS",
-        digest("paid-and-refused", payment.key, paid.transaction, refusal.fact),
-        ref=refusal.ref if stands else paid.ref,
-        payment_no=payment.payment_no,
-        evidence=fact.ref,
-        detail=f"success of transaction {paid.transaction} ({paid.ref}) against {refusal.ref}; the payment is {payment.state}",
-        severity="info" if severity == "info" else "high",
-    )
-
-
-def _contest_twice(turn: Turn, payment: Payment, one: Paid, other: Paid, fact: Fact) -> None:
-    turn.contest(
-        "DUPLICATE_PAYMENT",
-        digest("paid-twice", payment.key, *sorted((one.transaction, other.transaction))),
-        ref=payment.key,
-        payment_no=payment.payment_no,
-        evidence=fact.ref,
-        detail=f"transactions {one.transaction} and {other.transaction} both succeeded under one payment; return one of them",
-    )
+INPUTS: Final[dict[str, Callable[[Turn, Payment, Any, Fact, Meaning], Ruling]]] = {
+    "success": _success,
+    "failure": _failure,
+    "closed": _failure,
+    "authorised": _authorised,
+    "finished": _finished,
+    "refunded": _refund_total,
+}
+"""What handles each input of the machine; any other leaves the payment open."""

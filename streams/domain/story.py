@@ -9,11 +9,14 @@ from datetime import datetime  # noqa: TC003  msgspec reads the annotation
 
 from msgspec import Struct
 
-from streams.domain import identity
+from streams.domain import balance, gate, identity
+from streams.domain.layers import Layers  # noqa: TC001  msgspec reads the annotation
 from streams.domain.moment import moment
-from streams.domain.order import Order, Payment, due
+from streams.domain.order import Conflict, Operation, Order, Parked, Payment, Target, due, lapses_at
+from streams.domain.rules import RULES
 from streams.domain.schedule import ref_of
-from streams.domain.tables import INIT, KINDS, OPEN, RULES
+from streams.domain.tables import AUTHORIZED, INIT, KINDS, OPEN, SUCCESS
+from streams.domain.turn import HOUR_MS
 
 
 class Awaited(Struct, frozen=True):
@@ -50,6 +53,25 @@ class PaymentStory(Struct, frozen=True):
     announced: bool
     queries: int
     awaited: Awaited | None
+    captured: int
+    held: int
+    refundable: int
+
+
+class OperationStory(Struct, frozen=True):
+    """A capture, void or refund of a payment. `layers` is what each party shows of a refund."""
+
+    operation: str
+    kind: str
+    payment: str
+    amount: int
+    currency: str
+    state: str
+    path: tuple[str, ...]
+    transaction: str | None
+    witness: str | None
+    layers: Layers | None
+    awaited: Awaited | None
 
 
 class OpenItem(Struct, frozen=True):
@@ -61,6 +83,7 @@ class OpenItem(Struct, frozen=True):
     ref: str
     payment_no: str | None
     owner: str
+    deadline: datetime | None
 
 
 class Story(Struct, frozen=True):
@@ -70,6 +93,7 @@ class Story(Struct, frozen=True):
     duplicates: int
     forgotten: int
     payments: tuple[PaymentStory, ...]
+    operations: tuple[OperationStory, ...]
     evidence: tuple[Piece, ...]
     open: tuple[OpenItem, ...]
     waiting: tuple[Awaited, ...]
@@ -85,7 +109,8 @@ def story(order: Order, at: int) -> Story:
         decisions=order.seq,
         duplicates=order.duplicates,
         forgotten=order.forgotten,
-        payments=tuple(_payment(payment) for payment in order.payments),
+        payments=tuple(_payment(order, payment) for payment in order.payments),
+        operations=tuple(_operation(operation) for operation in order.operations),
         evidence=tuple(
             Piece(
                 at=moment(seen.at),
@@ -99,24 +124,27 @@ def story(order: Order, at: int) -> Story:
             )
             for seen in order.seen
         ),
-        open=tuple(
-            OpenItem(
-                id=identity.discrepancy_id(order, conflict.id),
-                kind=conflict.kind,
-                severity=conflict.severity,
-                ref=conflict.ref,
-                payment_no=conflict.payment_no,
-                owner=KINDS[conflict.kind].owner,
-            )
-            for conflict in order.conflicts
-            if conflict.open
-        ),
-        waiting=tuple(_waiting(ref_of(order, parked), parked.deadline) for parked in order.parked),
+        open=tuple(_open_item(order, conflict) for conflict in order.conflicts if conflict.open),
+        waiting=tuple(_waiting(order, parked) for parked in order.parked),
         next_due=_maybe(due(order)),
     )
 
 
-def _payment(payment: Payment) -> PaymentStory:
+def _open_item(order: Order, conflict: Conflict) -> OpenItem:
+    kind = KINDS[conflict.kind]
+    return OpenItem(
+        id=identity.discrepancy_id(order, conflict.id),
+        kind=conflict.kind,
+        severity=conflict.severity,
+        ref=conflict.ref,
+        payment_no=conflict.payment_no,
+        owner=kind.owner,
+        deadline=moment(conflict.opened_at + kind.hours * HOUR_MS) if conflict.opened_at else None,
+    )
+
+
+def _payment(order: Order, payment: Payment) -> PaymentStory:
+    funds = payment.money
     return PaymentStory(
         payment=payment.key,
         channel=payment.channel,
@@ -128,32 +156,64 @@ def _payment(payment: Payment) -> PaymentStory:
         witness=payment.evidence,
         announced=payment.announced,
         queries=payment.queries,
-        awaited=_awaited(payment),
+        awaited=_awaited(order, payment),
+        captured=funds.captured,
+        held=funds.hold,
+        refundable=balance.refundable(order, payment) if payment.state == SUCCESS else 0,
     )
 
 
-def _awaited(payment: Payment) -> Awaited | None:
+def _operation(operation: Operation) -> OperationStory:
+    return OperationStory(
+        operation=operation.key,
+        kind=operation.kind,
+        payment=operation.payment_no,
+        amount=operation.amount,
+        currency=operation.currency,
+        state=operation.state,
+        path=operation.path,
+        transaction=operation.transaction,
+        witness=operation.evidence,
+        layers=operation.layers,
+        awaited=_final_word(operation) if operation.state in OPEN else None,
+    )
+
+
+def _awaited(order: Order, payment: Payment) -> Awaited | None:
     if payment.state == INIT:
         return Awaited("a start command; without one it closes unpaid", "trade domain", moment(payment.expires_at))
+    if payment.state == AUTHORIZED:
+        lapses = lapses_at(order, payment)
+        return Awaited("a capture, or the end of the hold", "trade domain", _maybe(lapses))
     if payment.state not in OPEN:
         return None
-    what = "the final word on the payment"
-    if payment.query_at is not None:
-        return Awaited(f"{what}; we query it next", f"channel {payment.channel}", moment(payment.query_at))
-    if payment.stuck_at is not None:
-        return Awaited(f"{what}; then a person takes over", f"channel {payment.channel}", moment(payment.stuck_at))
+    if all(attempt.refused for attempt in gate.attempts(payment)):
+        return Awaited("another attempt, or a close command; no attempt was accepted", "trade domain", None)
+    return _final_word(payment)
+
+
+def _final_word(target: Target) -> Awaited:
+    """Who can still say how it ended, and when we ask."""
+    what = f"the final word on the {'payment' if target.kind == 'PAY' else target.kind.lower()}"
+    if target.query_at is not None:
+        return Awaited(f"{what}; we query it next", f"channel {target.channel}", moment(target.query_at))
+    if target.stuck_at is not None:
+        return Awaited(f"{what}; then a person takes over", f"channel {target.channel}", moment(target.stuck_at))
     return Awaited(
         f"{what}, which automatic queries did not bring",
-        f"{KINDS['STUCK_UNKNOWN'].owner}, with {payment.channel}",
+        f"{KINDS['STUCK_UNKNOWN'].owner}, with {target.channel}",
         None,
     )
 
 
-def _waiting(ref: str, deadline: int | None) -> Awaited:
-    what = f"the payment that {ref} speaks of, started at its channel"
-    if deadline is None:
+def _waiting(order: Order, parked: Parked) -> Awaited:
+    ref = ref_of(order, parked)
+    if parked.waits == "state":
+        return Awaited(f"the payment's own word, which {ref} can only follow", "the payment's channel", None)
+    what = f"the operation that {ref} speaks of, started at its channel"
+    if parked.deadline is None:
         return Awaited(what, KINDS["UNKNOWN_ORDER"].owner, None)
-    return Awaited(what, "trade domain", moment(deadline))
+    return Awaited(what, "trade domain", moment(parked.deadline))
 
 
 def _maybe(at: int | None) -> datetime | None:

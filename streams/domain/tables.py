@@ -1,7 +1,7 @@
 """The law's tables. The table is the program: what is missing here is refused.
 
-A channel's word is first sorted into one of three outcomes (R-001): success, failure, unknown. What it then does to a payment
-is its input to the machine. Time, retries and absence are no words, so they can make neither success nor failure (R-008).
+A channel's word is first sorted into one of three outcomes (R-001): success, failure, unknown. What it then does to an operation
+is its input to that operation's machine. Time, retries and absence are no words, so they can make neither success nor failure (R-008).
 """
 
 from __future__ import annotations
@@ -14,38 +14,93 @@ if TYPE_CHECKING:
     from streams.domain.decisions import Severity
 
 Outcome: TypeAlias = Literal["success", "failure", "unknown"]
-Input: TypeAlias = Literal["start", "expire", "success", "failure", "closed", "doubt", "pending"]
 
 
 class Meaning(NamedTuple):
     """What a word means: its outcome, its input to the machine, and whether it makes us ask the channel at once."""
 
     outcome: Outcome
-    input: Input
+    input: str
     ask: bool = False
 
 
 INIT: Final = "INIT"
 PAYING: Final = "PAYING"
 UNKNOWN: Final = "UNKNOWN"
+AUTHORIZED: Final = "AUTHORIZED"
 SUCCESS: Final = "SUCCESS"
 FAIL: Final = "FAIL"
 CLOSED: Final = "CLOSED"
+VOIDED: Final = "VOIDED"
+EXPIRED: Final = "EXPIRED"
+REFUNDING: Final = "REFUNDING"
+RETURNED: Final = "RETURNED"
 
 MACHINE: Final[Mapping[str, Mapping[str, str]]] = {
-    INIT: {"start": PAYING, "expire": CLOSED},
+    INIT: {"start": PAYING, "expire": CLOSED, "withdraw": CLOSED},
+    PAYING: {
+        "success": SUCCESS, "failure": FAIL, "closed": CLOSED, "authorised": AUTHORIZED, "doubt": UNKNOWN, "pending": PAYING,
+        "retry": PAYING, "withdraw": CLOSED,
+    },
+    UNKNOWN: {
+        "success": SUCCESS, "failure": FAIL, "closed": CLOSED, "authorised": AUTHORIZED, "doubt": UNKNOWN, "pending": UNKNOWN,
+        "retry": UNKNOWN, "withdraw": CLOSED,
+    },
+    AUTHORIZED: {
+        "success": SUCCESS, "captured": SUCCESS, "failure": VOIDED, "closed": VOIDED, "released": VOIDED, "lapse": EXPIRED,
+        "authorised": AUTHORIZED, "doubt": AUTHORIZED, "pending": AUTHORIZED,
+    },
+    SUCCESS: {},
+    FAIL: {},
+    CLOSED: {},
+    VOIDED: {},
+    EXPIRED: {},
+}  # fmt: skip
+"""A payment: state -> input -> state. INIT expires because no request was ever made, and an authorisation lapses at the moment the
+channel itself stated; nothing else ends by the clock. It is withdrawn by command while no request of it was accepted."""
+
+CAPTURING: Final[Mapping[str, Mapping[str, str]]] = {
+    INIT: {"start": PAYING},
     PAYING: {"success": SUCCESS, "failure": FAIL, "closed": CLOSED, "doubt": UNKNOWN, "pending": PAYING},
     UNKNOWN: {"success": SUCCESS, "failure": FAIL, "closed": CLOSED, "doubt": UNKNOWN, "pending": UNKNOWN},
     SUCCESS: {},
     FAIL: {},
     CLOSED: {},
 }
-"""state -> input -> state. INIT expires because no request was ever made; nothing else ends by the clock."""
+"""A capture, and a void: asked of the channel, with an end of its own beside its payment's."""
 
-OPEN: Final = frozenset({PAYING, UNKNOWN})
+REFUND: Final[Mapping[str, Mapping[str, str]]] = {
+    INIT: {"start": REFUNDING},
+    REFUNDING: {"success": SUCCESS, "failure": FAIL, "closed": FAIL, "doubt": UNKNOWN, "pending": REFUNDING},
+    UNKNOWN: {"success": SUCCESS, "failure": FAIL, "closed": FAIL, "doubt": UNKNOWN, "pending": UNKNOWN},
+    SUCCESS: {"returned": RETURNED},
+    FAIL: {},
+    RETURNED: {},
+}
+"""A refund. It comes back only where the channel's contract has a word for that."""
+
+MACHINES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
+    "PAY": MACHINE,
+    "CAPTURE": CAPTURING,
+    "VOID": CAPTURING,
+    "REFUND": REFUND,
+}
+
+DISPUTE: Final[Mapping[str, Mapping[str, str]]] = {
+    "NONE": {"OPEN": "OPEN", "WON": "WON", "LOST": "LOST"},
+    "OPEN": {"WON": "WON", "LOST": "LOST"},
+    "WON": {},
+    "LOST": {},
+}
+"""A dispute of a payment: state -> the channel's word -> state."""
+
+OPEN: Final = frozenset({PAYING, UNKNOWN, REFUNDING})
 """A request is out: money may move, so no other request for the same money may leave (R-157)."""
-UNPAID: Final = frozenset({FAIL, CLOSED})
+UNPAID: Final = frozenset({FAIL, CLOSED, VOIDED, EXPIRED})
 """Ended without money: another payment may take its place."""
+NOT_YET_PAID: Final = frozenset({INIT, PAYING, UNKNOWN, AUTHORIZED})
+RESERVED: Final = frozenset({INIT, REFUNDING, UNKNOWN, SUCCESS})
+"""A refund in these states holds its amount; one that failed or came back has given it up."""
 
 WORDS: Final[Mapping[str, Meaning]] = {
     "SUCCESS": Meaning("success", "success"),
@@ -59,6 +114,9 @@ WORDS: Final[Mapping[str, Meaning]] = {
     "NOT_FOUND": Meaning("unknown", "doubt"),
     "CONTRADICTORY": Meaning("unknown", "doubt", ask=True),
     "ALREADY_PAID": Meaning("unknown", "pending", ask=True),
+    "AUTHORIZED": Meaning("unknown", "authorised"),
+    "FINISHED": Meaning("unknown", "finished"),
+    "REFUND_TOTAL": Meaning("unknown", "refunded"),
 }
 """Words about the payment itself. DECLINED_RETRYABLE is a failure only where the contract calls a decline final."""
 
@@ -66,6 +124,8 @@ DECLINE_NOT_FINAL: Final = Meaning("unknown", "pending")
 UNMAPPED: Final = Meaning("unknown", "doubt")
 INCOMPLETE: Final = Meaning("unknown", "doubt", ask=True)
 """A success that lacks its transaction, amount or currency cannot be stored as one (R-002)."""
+UNPROVEN: Final = Meaning("unknown", "doubt", ask=True)
+"""A success whose signature proves too little, or a close that tells of refunds of a payment nobody called paid."""
 
 CLOSE_WORDS: Final[Mapping[str, Meaning]] = {
     **dict.fromkeys(WORDS, Meaning("unknown", "pending")),
@@ -75,12 +135,22 @@ CLOSE_WORDS: Final[Mapping[str, Meaning]] = {
 }
 """Words about our wish to close: that it failed says nothing about the payment."""
 
+OF_PAYMENTS: Final = frozenset({"authorised", "finished", "refunded"})
+"""Inputs that only a payment has."""
+OPERATION_WORDS: Final[Mapping[str, Meaning]] = {
+    word: meaning for word, meaning in WORDS.items() if meaning.input not in OF_PAYMENTS
+}
+"""Words about a capture, a void or a refund."""
+CAPTURE_WORDS: Final[Mapping[str, Meaning]] = {**OPERATION_WORDS, "ALREADY_CAPTURED": Meaning("success", "success")}
+"""That it was captured before is an idempotent success."""
+
 
 class Kind(NamedTuple):
-    """A discrepancy type: its usual severity and who works it."""
+    """A discrepancy type: its usual severity, who works it, and within how many hours."""
 
     severity: Severity
     owner: str
+    hours: int = 24
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -88,69 +158,39 @@ KINDS: Final[Mapping[str, Kind]] = {
     "CURRENCY_MISMATCH": Kind("high", "payment-operations"),
     "INVALID_AMOUNT": Kind("high", "channel-integration"),
     "ILLEGAL_TRANSITION": Kind("high", "payment-operations"),
-    "LATE_SUCCESS": Kind("high", "payment-operations"),
+    "LATE_SUCCESS": Kind("high", "payment-operations", 4),
     "STATUS_UNMAPPED": Kind("high", "channel-integration"),
     "PAYLOAD_CONFLICT": Kind("high", "channel-integration"),
     "MISSING_DEDUP_KEY": Kind("high", "channel-integration"),
-    "ENVIRONMENT_MISMATCH": Kind("info", "channel-integration"),
+    "ENVIRONMENT_MISMATCH": Kind("info", "channel-integration", 72),
     "UNKNOWN_ORDER": Kind("high", "payment-operations"),
-    "STUCK_UNKNOWN": Kind("high", "payment-operations"),
-    "DUPLICATE_PAYMENT": Kind("high", "payment-operations"),
+    "STUCK_UNKNOWN": Kind("high", "payment-operations", 4),
+    "DUPLICATE_PAYMENT": Kind("high", "payment-operations", 4),
+    "PARTIAL_TENDER": Kind("high", "trade"),
+    "OVER_REFUND": Kind("info", "trade", 72),
+    "NOT_CAPTURED": Kind("info", "trade", 72),
+    "OVER_CAPTURE": Kind("high", "card-operations"),
+    "REFUND_AND_DISPUTE": Kind("high", "dispute-operations"),
+    "REFERENCE_ALREADY_LINKED": Kind("high", "payment-operations", 4),
     "UNLINKED_REFUND": Kind("high", "card-operations"),
+    "CHANNEL_ONLY": Kind("high", "payment-operations"),
+    "STATUS_MISMATCH": Kind("high", "payment-operations"),
 }
+"""Owners and deadlines are ours to set; the severity of a kind is the usual one, and the law may lower it."""
 
-RULES: Final[Mapping[str, str]] = {
-    "created": "A payment was opened (R-037).",
-    "start": "INIT to PAYING: the one winner submits (R-017).",
-    "success": "The channel confirmed it with transaction, amount and currency equal to ours (R-002, R-078).",
-    "second-success": "The order was already paid: this payment is a duplicate, neither announced nor posted (R-248).",
-    "already-success": "A success that stands is confirmed again (R-079).",
-    "second-transaction": "Two channel transactions succeeded under one payment (R-040); one must go back.",
-    "failure": "The channel confirmed that it did not and will not happen (R-003).",
-    "closed": "The channel confirmed that it is closed.",
-    "unknown": "Not enough evidence: unknown is not failure (R-004, R-005).",
-    "pending": "The channel is still at work; nothing changes.",
-    "incomplete-success": "A success without transaction, amount or currency proves nothing yet (R-002).",
-    "init-expired": "No request was ever made and the time to start is over (R-061).",
-    "query-due": "No final word yet: the channel is asked (R-058, R-059).",
-    "window-over": "We asked as long as the contract says; a person takes over, evidence still counts (R-056).",
-    "same-key-same-payload": "The same event again (R-072).",
-    "same-key-other-payload": "The same event id says something else now; the first stands, a query settles it.",
-    "same-command": "The same command again.",
-    "same-number": "This payment number exists with the same facts: it is returned as it is (R-037).",
-    "late-word": "A word that is not final changes nothing on a final state (R-026).",
-    "success-stays": "Success never returns to failure (R-014); the contradiction is kept for a person.",
-    "late-success": "Success after the payment ended unpaid: the money is held for a decision (R-080).",
-    "ended-already": "It ended without money before; the same word again.",
-    "amount-differs": "The amount is not ours, so it cannot be our success (R-078).",
-    "currency-differs": "The currency is not ours, so it cannot be our success (R-078).",
-    "amount-invalid": "The amount is not representable in the currency.",
-    "amount-not-positive": "A payment needs an amount above zero (R-133).",
-    "not-mapped": "Nobody has said what this word means; it can only be unknown.",
-    "no-key": "Neither event id nor channel transaction: it cannot be told from a repetition; a query is asked.",
-    "test-mode": "A test notice on the live stream is no evidence.",
-    "waits-for-payment": "No such payment was started yet; the evidence waits for it (R-081).",
-    "waiting-room-full": "Too much waits for this payment already; a person looks, a query will tell.",
-    "park-window-over": "The payment did not appear in time (R-081).",
-    "not-asked": "An answer to a request that this payment never made.",
-    "card-entry": "Kept as the card's own entry; it does not move a payment.",
-    "card-refund-unlinked": "A card refund without a reference is never matched by resemblance (R-217).",
-    "payment-not-found": "PAYMENT_NOT_FOUND: create the payment first.",
-    "not-init": "PAYMENT_STATUS_NOT_INIT: it was started, or has ended, before (R-017).",
-    "already-paid": "The order is paid.",
-    "another-in-flight": "Another payment of the order is in flight; wait for its result (R-157).",
-    "one-payment": "The order has a live payment for this business code (R-037); use it.",
-    "too-many-payments": "The order has had as many payments as it may; a person looks.",
-    "number-reused": "This payment number exists with other facts; take a new number.",
-    "command-reused": "This command id was used for another command; take a new id.",
-}  # fmt: skip
-"""Every rule that may decide, in words for a person."""
+EXITS: Final[Mapping[str, frozenset[str]]] = {
+    "LATE_SUCCESS": frozenset({"refund", "fulfil"}),
+    "DUPLICATE_PAYMENT": frozenset({"refund", "fulfil"}),
+    "CHANNEL_ONLY": frozenset({"book", "close"}),
+}
+"""What a person may decide about a discrepancy. Money that came late has two lawful exits: it goes back as a refund of its own, or
+the trade domain fulfils after all. Every other kind may only be closed, with the evidence that explains it."""
 
 
-def mermaid() -> str:
-    """The machine as a Mermaid state diagram; inputs that change nothing are left out."""
-    lines = ["stateDiagram-v2", f"    [*] --> {INIT}: create"]
-    for state, moves in MACHINE.items():
+def mermaid(machine: Mapping[str, Mapping[str, str]] = MACHINE, *, begin: str = INIT) -> str:
+    """A machine as a Mermaid state diagram; inputs that change nothing are left out."""
+    lines = ["stateDiagram-v2", f"    [*] --> {begin}: create"]
+    for state, moves in machine.items():
         lines += [f"    {state} --> {after}: {word}" for word, after in moves.items() if after != state]
         if not moves:
             lines.append(f"    {state} --> [*]")

@@ -7,7 +7,7 @@ message names its decision, and every decision names its messages.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
@@ -19,6 +19,8 @@ from streams.domain.decisions import (
     Discrepancy,
     LedgerEntry,
     Message,
+    Movement,
+    OperationUpdate,
     PaymentSuccess,
     PaymentUpdate,
     Severity,
@@ -28,11 +30,14 @@ from streams.domain.decisions import (
     message_id,
 )
 from streams.domain.moment import moment
-from streams.domain.order import MAX_CONFLICTS, MAX_SEEN, Conflict, Order, Payment, Seen
+from streams.domain.order import MAX_CONFLICTS, MAX_SEEN, Conflict, Operation, Order, Payment, Seen, Target
 from streams.domain.tables import KINDS
 
 if TYPE_CHECKING:
     from streams.domain.facts import Fact
+
+
+HOUR_MS: Final = 3_600_000
 
 
 class Ruling(NamedTuple):
@@ -44,16 +49,22 @@ class Ruling(NamedTuple):
 
 
 class Turn:
-    """The order being decided, and the messages so far. `at` is milliseconds, UTC."""
+    """The order being decided, and the messages so far. `at` is milliseconds, UTC.
 
-    __slots__ = ("at", "caused", "contracts", "decision", "ledger", "moment", "order", "says")
+    `moved` tells that an operation appeared or changed its state, so that what waited may be heard now.
+    """
+
+    __slots__ = ("at", "caused", "contracts", "decision", "ledger", "moment", "moved", "order", "says")
 
     def __init__(self, order: Order, at: int, contracts: Contracts) -> None:
         self.order = copy(order)
         if order.payments:
             self.order.payments = tuple([copy(payment) for payment in order.payments])
+        if order.operations:
+            self.order.operations = tuple([copy(operation) for operation in order.operations])
         self.contracts = contracts
         self.says: list[Message] = []
+        self.moved = False
         self.set_time(at)
         self.open()
 
@@ -77,40 +88,75 @@ class Turn:
                 return payment
         return None
 
+    def operation(self, number: str, merchant: str | None) -> Operation | None:
+        for operation in self.order.operations:
+            if operation.number == number and operation.merchant == merchant:
+                return operation
+        return None
+
+    def find(self, number: str, merchant: str | None) -> Target | None:
+        """Any operation of ours by its number."""
+        return self.payment(number, merchant) or self.operation(number, merchant)
+
+    def parent(self, operation: Operation) -> Payment | None:
+        return self.payment(operation.payment_no, operation.merchant)
+
     # -- what it says
 
     def say(self, message: Message) -> None:
         self.caused.append(message_id(message))
         self.says.append(message)
 
-    def enter(self, payment: Payment, state: str, before: str | None) -> None:
-        """Move the payment and tell the trade domain."""
-        payment.state = state
-        payment.path = (*payment.path, state)
+    def enter(self, target: Target, state: str, before: str | None) -> None:
+        """Move the operation and tell the trade domain."""
+        target.state = state
+        target.path = (*target.path, state)
+        self.moved = True
+        if type(target) is Operation:
+            self._tell_operation(target, before)
+            return
+        assert type(target) is Payment
         self.say(
             PaymentUpdate(
-                id=identity.update_id(self.order, payment, state),
+                id=identity.update_id(self.order, target, state),
                 order_id=self.order.order_id,
-                payment_no=payment.payment_no,
-                merchant=payment.merchant,
-                biz_code=payment.biz_code,
-                channel=payment.channel,
-                amount=payment.amount,
-                currency=payment.currency,
+                payment_no=target.payment_no,
+                merchant=target.merchant,
+                biz_code=target.biz_code,
+                channel=target.channel,
+                amount=target.amount,
+                currency=target.currency,
                 state=state,
                 before=before,
-                transaction=payment.transaction,
+                transaction=target.transaction,
                 decision=self.decision,
                 decided_at=self.moment,
             )
         )
 
-    def announce(self, payment: Payment, transaction: str, evidence: str) -> None:
-        """Say that the payment succeeded, and post it: once per payment, by the winner of the transition (R-139)."""
-        payment.announced = True
-        self.ledger.append(
-            LedgerEntry(f"chan_recv:{payment.channel}", "order_clearing", payment.amount, payment.currency, payment.key)
+    def _tell_operation(self, operation: Operation, before: str | None) -> None:
+        self.say(
+            OperationUpdate(
+                id=identity.update_id(self.order, operation, operation.state),
+                order_id=self.order.order_id,
+                payment_no=operation.payment_no,
+                merchant=operation.merchant,
+                kind=operation.kind,  # type: ignore[arg-type]
+                operation_no=operation.number,
+                channel=operation.channel,
+                amount=operation.amount,
+                currency=operation.currency,
+                state=operation.state,
+                before=before,
+                transaction=operation.transaction,
+                decision=self.decision,
+                decided_at=self.moment,
+            )
         )
+
+    def announce(self, payment: Payment, amount: int, transaction: str, evidence: str) -> None:
+        """Say that the order's payment succeeded: once, by the winner of the transition (R-139)."""
+        payment.announced = True
         self.say(
             PaymentSuccess(
                 id=identity.success_id(self.order, payment),
@@ -120,34 +166,68 @@ class Turn:
                 biz_code=payment.biz_code,
                 channel=payment.channel,
                 transaction=transaction,
-                amount=payment.amount,
+                amount=amount,
                 currency=payment.currency,
+                evidence=evidence,
+                decision=self.decision,
+                decided_at=self.moment,
+                order_total=None if payment.funds is None else payment.funds.total,
+            )
+        )
+
+    def move(self, target: Target, kind: str, amount: int, evidence: str) -> None:
+        """Say what happened to money beside the payment's success."""
+        self.say(
+            Movement(
+                id=identity.movement_id(self.order, target, kind),
+                kind=kind,  # type: ignore[arg-type]
+                order_id=self.order.order_id,
+                payment_no=target.payment_no,
+                merchant=target.merchant,
+                operation_no=target.number if type(target) is Operation else None,
+                channel=target.channel,
+                transaction=target.transaction,
+                amount=amount,
+                currency=target.currency,
+                state=target.state,
                 evidence=evidence,
                 decision=self.decision,
                 decided_at=self.moment,
             )
         )
 
-    def request(self, payment: Payment, verb: Verb, why: str) -> None:
-        """Ask the channel for something. Submits are counted by attempts, queries by themselves."""
+    def post(self, dr: str, cr: str, amount: int, currency: str, ref: str) -> None:
+        """One double entry; it leaves with the decision that made it."""
+        self.ledger.append(LedgerEntry(dr, cr, amount, currency, ref))
+
+    def request(self, target: Target, verb: Verb, why: str, *, not_after: int | None = None) -> None:
+        """Ask the channel for something. Each verb is counted by itself, so that a replay gives each request its number again."""
         if verb == "QUERY":
-            payment.queries += 1
-        number = payment.queries if verb == "QUERY" else payment.attempts
+            target.queries += 1
+            number = target.queries
+        elif verb == "CLOSE":
+            assert type(target) is Payment
+            target.closes += 1
+            number = target.closes
+        else:
+            number = target.attempts + (target.resends if type(target) is Payment else 0)
         self.say(
             ChannelRequest(
-                id=identity.request_id(self.order, payment, verb, number),
+                id=identity.request_id(self.order, target, verb, number),
                 verb=verb,
                 order_id=self.order.order_id,
-                payment_no=payment.payment_no,
-                merchant=payment.merchant,
-                channel=payment.channel,
-                amount=payment.amount,
-                currency=payment.currency,
-                idempotency_key=identity.idempotency_key(self.order, payment),
-                transaction=payment.transaction,
+                payment_no=target.payment_no,
+                merchant=target.merchant,
+                channel=target.channel,
+                amount=target.amount,
+                currency=target.currency,
+                idempotency_key=identity.idempotency_key(self.order, target),
+                transaction=target.transaction,
                 why=why,
                 decision=self.decision,
                 decided_at=self.moment,
+                operation_no=target.number if type(target) is Operation else None,
+                not_after=None if not_after is None else moment(not_after),
             )
         )
 
@@ -174,11 +254,12 @@ class Turn:
                     return False
                 status = "updated" if known.open else "opened"
                 revision = known.revision + 1
-                entry = Conflict(conflict, revision, True, kind, severity, ref, payment_no)  # noqa: FBT003  a row of the state
+                since = known.opened_at if known.open else self.at
+                entry = Conflict(conflict, revision, True, kind, severity, ref, payment_no, since)  # noqa: FBT003  a row of the state
                 order.conflicts = (*order.conflicts[:index], entry, *order.conflicts[index + 1 :])
                 break
         else:
-            entry = Conflict(conflict, 1, True, kind, severity, ref, payment_no)  # noqa: FBT003  a row of the state
+            entry = Conflict(conflict, 1, True, kind, severity, ref, payment_no, self.at)  # noqa: FBT003  a row of the state
             if len(order.conflicts) < MAX_CONFLICTS:
                 order.conflicts = (*order.conflicts, entry)
             else:
@@ -197,6 +278,12 @@ class Turn:
                 order.conflicts = (*order.conflicts[:index], entry, *order.conflicts[index + 1 :])
                 self.tell(entry, "resolved", identity.discrepancy_id(order, conflict), evidence, detail)
 
+    def clear(self, kind: str, ref: str, evidence: str, detail: str) -> None:
+        """Resolve every open discrepancy of a kind about this very thing."""
+        for known in self.order.conflicts:
+            if known.open and known.kind == kind and known.ref == ref:
+                self.settle(known.id, evidence, detail)
+
     def tell(self, entry: Conflict, status: str, name: str, evidence: str, detail: str) -> None:
         self.say(
             Discrepancy(
@@ -213,6 +300,7 @@ class Turn:
                 decision=self.decision,
                 decided_at=self.moment,
                 detail=detail,
+                deadline=moment((entry.opened_at or self.at) + KINDS[entry.kind].hours * HOUR_MS),
             )
         )
 
@@ -250,7 +338,7 @@ class Turn:
         source: Source,
         word: str,
         evidence: str,
-        payment: Payment | None = None,
+        payment: Target | None = None,
         before: str | None = None,
         fact: Fact | None = None,
     ) -> None:
@@ -268,7 +356,7 @@ class Turn:
                 decided_at=self.moment,
                 key=fact.key.hex() if fact is not None else "",
                 payload=fact.payload.hex() if fact is not None else "",
-                payment_no=payment.payment_no if payment is not None else fact.payment_no if fact is not None else None,
+                payment_no=payment.number if payment is not None else fact.payment_no if fact is not None else None,
                 merchant=payment.merchant if payment is not None else None,
                 before=before,
                 after=payment.state if payment is not None else None,

@@ -70,7 +70,7 @@ def test_every_schema_is_a_json_schema_that_refers_to_itself_only():
 
 def test_the_machines_page_holds_a_diagram_that_is_drawn():
     page = pages()["machines.md"]
-    assert page.count("```") == 2
+    assert page.count("```") == 2 * 4
     assert "```mermaid\nstateDiagram-v2\n" in page
 
 

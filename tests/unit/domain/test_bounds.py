@@ -58,6 +58,7 @@ def test_failures_and_transactions_beyond_the_bound_are_still_contested():
 
 def test_card_entries_are_bounded():
     world = started()
+    world.row("callback P1 SUCCESS e=E1 t=X1")
     for number in range(MAX_CARDS + 5):
         world.row(f"purchase P1 e=C{number}")
     assert world.order is not None
@@ -72,14 +73,13 @@ def test_evidence_that_was_forgotten_while_parked_is_still_heard():
     world.wind(86_400)
     assert world.order is not None
     assert any(kind == "UNKNOWN_ORDER" for kind, _, _ in world.items())
-    world.row("create P1")
-    assert "applied success PAYING>SUCCESS UNKNOWN_ORDER:high" in world.row("start P1")[1]
+    assert "applied operation-appeared - UNKNOWN_ORDER:high" in world.row("create P1")[1]
+    assert "applied success PAYING>SUCCESS announced" in world.row("start P1")[1]
 
 
 def test_a_card_entry_that_comes_again_after_its_key_was_forgotten_is_kept_once():
     """R-219: the same card entry synced twice is booked once."""
-    world = World()
-    world.row("create P1")
+    world = started()
     world.row("purchase P1 e=CARD")
     for number in range(MAX_SEEN):
         world.row(f"callback P1 PENDING e=E{number}")

@@ -112,7 +112,7 @@ CASES: dict[str, str] = {
     callback P1 SUCCESS e=E2 t=X1 a=-1000   -> conflict amount-differs PAYING AMOUNT_MISMATCH:high:E2:opened
     callback P1 SUCCESS e=E3 t=X1 c=JPY     -> conflict currency-differs PAYING CURRENCY_MISMATCH:high:E3:opened
     callback P1 SUCCESS e=E4 t=X1 a=- amount_text=705.50 -> conflict amount-invalid PAYING INVALID_AMOUNT:high:E4:opened
-    query P1 SUCCESS t=X1 a=1001            -> conflict amount-differs PAYING AMOUNT_MISMATCH:high:X1:opened
+    query P1 SUCCESS t=X1 a=1001            -> conflict amount-differs PAYING AMOUNT_MISMATCH:high:P1:opened
     query P1 SUCCESS t=X1 a=1001            -> conflict amount-differs PAYING
     callback P1 SUCCESS e=E5 t=X1           -> applied success PAYING>SUCCESS announced
     callback P1 SUCCESS e=E6 t=X1 a=100     -> conflict amount-differs SUCCESS AMOUNT_MISMATCH:high:E6:opened
@@ -152,13 +152,13 @@ CASES: dict[str, str] = {
     callback P1 SUCCESS e=E1 t=X1           -> duplicate same-key-same-payload -
     callback P1 SUCCESS e=E1 t=X1 a=1       -> conflict same-key-other-payload - PAYLOAD_CONFLICT:high:E1:opened
     +1 create P1                            -> applied created INIT
-    query P1 PROCESSING a=-                 -> parked waits-for-payment -
+    query P1 PROCESSING a=-                 -> parked waits-for-state INIT
     start P1                                -> \
         applied start INIT>PAYING SUBMIT | applied success PAYING>SUCCESS announced | stale late-word SUCCESS
     """,
     "evidence on a payment that was never started waits, and speaks when it has expired": """
     create P1                               -> applied created INIT
-    callback P1 SUCCESS e=E1 t=X1           -> parked waits-for-payment -
+    callback P1 SUCCESS e=E1 t=X1           -> parked waits-for-state INIT
     +900 tick                               -> applied init-expired INIT>CLOSED | illegal late-success CLOSED LATE_SUCCESS:high:E1:opened
     """,
     "a payment that never appears is told after the window, and clears itself when it does": """
@@ -166,9 +166,8 @@ CASES: dict[str, str] = {
     +86399 tick                             ->
     +1 tick                                 -> applied park-window-over - UNKNOWN_ORDER:high:E1:opened
     +86400 tick                             ->
-    create P1                               -> applied created INIT
-    start P1                                -> \
-        applied start INIT>PAYING SUBMIT | applied success PAYING>SUCCESS UNKNOWN_ORDER:high:E1:resolved announced
+    create P1                               -> applied created INIT | applied operation-appeared - UNKNOWN_ORDER:high:E1:resolved
+    start P1                                -> applied start INIT>PAYING SUBMIT | applied success PAYING>SUCCESS announced
     """,
     "a channel can only speak of a request that was made to it": STARTED
     + """
@@ -223,7 +222,7 @@ CASES: dict[str, str] = {
     +119 tick                               ->
     +1 tick                                 -> applied query-due PAYING QUERY
     +480 tick                               -> applied query-due PAYING QUERY
-    +1200 tick                              -> applied query-due PAYING QUERY
+    +1200 tick                              -> applied close-due PAYING QUERY CLOSE | applied query-due PAYING QUERY
     query P1 SUCCESS t=X1                   -> applied success PAYING>SUCCESS announced
     +90000 tick                             ->
     """,
@@ -234,18 +233,21 @@ CASES: dict[str, str] = {
     """,
     "a card entry is kept and compared, and moves nothing": """
     purchase P1 e=C1                        -> parked waits-for-payment -
-    create P1                               -> applied created INIT | applied card-entry INIT
+    create P1                               -> applied created INIT
     purchase P1 e=C1                        -> duplicate same-key-same-payload INIT
-    purchase P1 e=C2 a=999                  -> conflict amount-differs INIT AMOUNT_MISMATCH:high:C2:opened
-    purchase P1 e=C3 c=EUR event_time=2025-03-03T10:00:01Z -> conflict currency-differs INIT CURRENCY_MISMATCH:high:C3:opened
-    refunded P1 e=C4 a=10                   -> applied card-entry INIT
+    purchase P1 e=C2 a=999                  -> parked waits-for-state INIT
+    start P1                                -> applied start INIT>PAYING SUBMIT
+    callback P1 SUCCESS e=E1 t=X1           -> applied success PAYING>SUCCESS announced | applied card-entry SUCCESS | \
+        conflict amount-differs SUCCESS AMOUNT_MISMATCH:high:C2:opened
+    purchase P1 e=C3 c=EUR event_time=2025-03-03T10:00:01Z -> conflict currency-differs SUCCESS CURRENCY_MISMATCH:high:C3:opened
+    refunded P1 e=C4 a=10                   -> applied card-entry SUCCESS
     purchase e=C5                           -> applied card-entry -
     refunded e=C6                           -> conflict card-refund-unlinked - UNLINKED_REFUND:high:C6:opened
-    refunded e=C7 authorization=P1          -> applied card-entry INIT
+    refunded e=C7 authorization=P1          -> applied card-entry SUCCESS
     """,
     "an answer to a request that was never made is for a person": STARTED
     + """
-    refund P1 SUCCESS t=R1                  -> conflict not-asked PAYING STATUS_UNMAPPED:high:R1:opened
+    refund P1 SUCCESS t=R1                  -> conflict not-asked PAYING STATUS_UNMAPPED:high:P1:opened
     """,
     "a second channel transaction under one payment is a duplicate (R-040)": STARTED
     + """
@@ -299,6 +301,7 @@ def test_a_second_paid_payment_of_an_order_is_neither_announced_nor_posted() -> 
         world.row("start P2")
         assert world.order is not None
         world.order.payments[0].state = "PAYING"
+        world.order.payments[0].refusals = ()
         channels = {"P1": "chA", "P2": "chB"}
         world.row(f"callback {first} SUCCESS e=E1 t=X1 channel={channels[first]}")
         assert world.row(f"callback {second} SUCCESS e=E1 t=Y1 channel={channels[second]}") == [
@@ -335,8 +338,8 @@ def test_the_severity_of_a_contradiction_only_rises() -> None:
     for row in ("create P1", "start P1", "callback P1 SUCCESS e=E1 t=X1 event_time=2025-03-03T10:03:20Z"):
         world.row(row)
     illegal = "illegal success-stays SUCCESS"
-    assert world.row("query P1 FAILED t=X1") == [f"{illegal} ILLEGAL_TRANSITION:info:X1:opened"]
-    assert world.row("+300 query P1 FAILED t=X1") == [f"{illegal} ILLEGAL_TRANSITION:high:X1:updated"]
+    assert world.row("query P1 FAILED t=X1") == [f"{illegal} ILLEGAL_TRANSITION:info:P1:opened"]
+    assert world.row("+300 query P1 FAILED t=X1") == [f"{illegal} ILLEGAL_TRANSITION:high:P1:updated"]
     assert world.row("query P1 FAILED t=X1") == [illegal]
 
 

@@ -1,0 +1,106 @@
+"""The one door to a channel for a charge: start, retry, fallback and re-issue all pass `may_submit`, and nothing else submits.
+
+It opens only if no other payment of the same thing has the money or may still get it, every earlier attempt of this one is known not
+to have been accepted, and the channel's contract allows the request (R-017, R-050, R-157). To send the same request again is lawful
+only where the channel promised to know its key for as long as we may retry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from streams.domain import balance
+from streams.domain.order import MAX_ATTEMPTS, Attempt, Payment
+from streams.domain.schedule import SECOND_MS
+from streams.domain.tables import AUTHORIZED, INIT, MACHINE, OPEN, SUCCESS
+from streams.domain.turn import Ruling, Turn
+
+if TYPE_CHECKING:
+    from streams.domain.contract import Contract
+
+
+def may_submit(turn: Turn, payment: Payment, channel: str) -> Ruling | None:
+    """None: a new attempt may be made at `channel`. Else the refusal, the first that holds."""
+    move = "start" if payment.state == INIT else "retry"
+    if MACHINE[payment.state].get(move) is None or (move == "retry" and payment.attempts == 0):
+        return Ruling("refused", "not-init", f"payment {payment.key} is {payment.state}")
+    refusal = _others(turn, payment)
+    if refusal is None and move == "retry":
+        refusal = _earlier(turn, payment, channel)
+    return refusal
+
+
+def _earlier(turn: Turn, payment: Payment, channel: str) -> Ruling | None:
+    """Whether an earlier attempt may have been accepted, or no other one is lawful."""
+    if not all(attempt.refused for attempt in attempts(payment)):
+        return Ruling(
+            "refused", "attempt-in-flight", f"attempt {payment.attempts} of {payment.key} may have been accepted"
+        )
+    if payment.attempts >= MAX_ATTEMPTS:
+        return Ruling("refused", "too-many-attempts", f"at most {MAX_ATTEMPTS} of one payment")
+    if turn.contract(channel).isolation == "manual":
+        return Ruling("refused", "channel-isolated", f"the contract of {channel} leaves another attempt to people")
+    return None
+
+
+def _others(turn: Turn, payment: Payment) -> Ruling | None:
+    """Whether another payment has paid, or may still pay, what this one pays."""
+    group = [other for other in turn.order.payments if other is not payment and other.pays_same(payment)]
+    total = payment.money.total
+    if total is None:
+        for other in group:
+            if other.state == SUCCESS:
+                return Ruling("refused", "already-paid", f"by payment {other.key}")
+            if other.state in OPEN or other.state == AUTHORIZED:
+                return Ruling("refused", "another-in-flight", f"payment {other.key} is {other.state}")
+        return None
+    if payment.amount + claimed(group) > total:
+        return Ruling("refused", "over-total", f"the legs of {turn.order.order_id} would exceed {total}")
+    return None
+
+
+def claimed(group: list[Payment]) -> int:
+    """What legs have brought in or may still bring in."""
+    open_ = sum(other.amount for other in group if other.state in OPEN or other.state in {INIT, AUTHORIZED})
+    return open_ + balance.paid(group)
+
+
+def may_resend(payment: Payment, contract: Contract, at: int) -> bool:
+    """Whether the last submit may be sent again under its own key at `at`: the channel must know the key until an answer can come.
+
+    A channel without idempotency gets every request at most once; a lost one is found by query (R-050, R-051).
+    """
+    idempotency = contract.idempotency
+    if not contract.resubmits or idempotency is None or "submit" not in idempotency.operations:
+        return False
+    if contract.isolation == "manual" or attempts(payment)[-1].refused:
+        return False
+    if payment.resends + 1 >= contract.most_submits:
+        return False
+    since = attempts(payment)[-1].at
+    forgotten = None if idempotency.life_s is None else since + idempotency.life_s * SECOND_MS
+    lease_ends = at + contract.lease_s * SECOND_MS
+    return at <= since + contract.submit_retry_window_s * SECOND_MS and (forgotten is None or lease_ends < forgotten)
+
+
+def attempts(payment: Payment) -> tuple[Attempt, ...]:
+    """Every attempt that was made."""
+    if payment.tries or not payment.attempts:
+        return payment.tries
+    assert payment.started_at is not None
+    return (Attempt(payment.channel, payment.started_at),)
+
+
+def refuse_attempt(payment: Payment, channel: str, evidence: str) -> bool:
+    """Keep the evidence that the last attempt at `channel` was not accepted; False if none of them was out there."""
+    known = attempts(payment)
+    for index in range(len(known) - 1, -1, -1):
+        attempt = known[index]
+        if attempt.channel == channel:
+            if attempt.refused is not None:
+                return False
+            payment.tries = (*known[:index], structs.replace(attempt, refused=evidence), *known[index + 1 :])
+            return True
+    return False

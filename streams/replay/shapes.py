@@ -1,0 +1,148 @@
+"""The events of a scenario: which fields each type has, and of which type. What is not understood is refused, never ignored.
+
+In a scenario file an absent field is unknown; in a raw record, which came over the wire, the fields that its type needs are required.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class NotUnderstoodError(ValueError):
+    """A scenario, or a raw record, says something that this release does not know. The message names it."""
+
+
+def _shape(text: str) -> dict[str, bool]:
+    """field -> whether it is required; a trailing ? marks the optional ones."""
+    return {word.rstrip("?"): not word.endswith("?") for word in text.split()}
+
+
+_RESULT: Final = "channel order op status txn? amount? ccy?"
+SHAPES: Final[Mapping[str, Mapping[str, bool]]] = {
+    "SUBMIT": _shape("order op channel amount ccy merchant?"),
+    "SUBMIT_RESULT": _shape(_RESULT),
+    "QUERY_RESULT": _shape(_RESULT),
+    "CLOSE_RESULT": _shape(_RESULT),
+    "CALLBACK": _shape(
+        "channel order op status amount ccy txn? event_id? event_time? merchant? sequence? version? fee? net_amount? settle_amount? "
+        "settle_ccy? livemode? subscription? captured_flag? cumulative_refunded? charged_back?"
+    ),
+    "TICK": _shape(""),
+    "REFUND_REQUEST": _shape("channel order op parent amount ccy"),
+    "REFUND_RESULT": _shape("channel order op parent status refund_txn? amount? ccy?"),
+    "REFUND_CALLBACK": _shape(
+        "channel order parent status amount ccy op? refund_txn? txn? event_id? event_time? cumulative_refunded? reason?"
+    ),
+    "REFUND_LAYER": _shape("channel order op parent layer status event_id? amount? ccy?"),
+    "CAPTURE_REQUEST": _shape("channel order op parent amount ccy"),
+    "CAPTURE_RESULT": _shape("channel order op parent status amount? ccy? txn?"),
+    "AUTH_RELEASE": _shape("channel order op status event_id? amount? ccy?"),
+    "CARD_POSTING": _shape("channel amount ccy status event_id? txn? authorization?"),
+    "DISPUTE": _shape("channel order parent amount ccy status event_id?"),
+    "RAW_RECORD": _shape("key_utf8? key_hex? value_utf8? value_hex?"),
+    "RAW_CALLBACK": _shape("channel delivery_id content_type body_utf8? body_hex? signature?"),
+    "FAULT": _shape(
+        "fault workers? delay_s? at? instance? to_instance? before_commit? for_s? to_offset? op? rows_persisted? redeliver_from?"
+    ),
+}
+EVERYWHERE: Final = {"type", "recv_time", "partition", "offset"}
+DELIVERIES: Final = frozenset({
+    "CALLBACK", "REFUND_CALLBACK", "AUTH_RELEASE", "DISPUTE", "CARD_POSTING", "REFUND_LAYER", "RAW_CALLBACK",
+})  # fmt: skip
+"""What a channel delivers, and waits for an acknowledgement of."""
+IN_RECORDS: Final = frozenset(SHAPES) - {"RAW_RECORD", "RAW_CALLBACK", "FAULT"}
+FAULTS: Final = frozenset({
+    "PARALLEL", "SLOW_RECORD", "KILL", "RESTART", "REBALANCE", "PAUSE", "RESUME", "STORE_DOWN", "OUTPUT_FAIL_ONCE", "OFFSET_RESET",
+    "REWRITE_STATE", "CRASH_IMPORT",
+})  # fmt: skip
+LATER: Final = frozenset({"FILE", "PAYOUT"})
+"""Types of the group reconciliation."""
+
+IDS: Final = frozenset({
+    "order", "op", "channel", "merchant", "txn", "event_id", "parent", "refund_txn", "authorization", "subscription", "delivery_id",
+})  # fmt: skip
+AMOUNTS: Final = frozenset({
+    "amount", "fee", "net_amount", "settle_amount", "cumulative_refunded", "charged_back",
+})  # fmt: skip
+WHOLE: Final = frozenset({
+    "sequence", "version", "partition", "offset", "workers", "instance", "to_instance", "to_offset", "rows_persisted", "redeliver_from",
+})  # fmt: skip
+FLAGS: Final = frozenset({"livemode", "captured_flag", "before_commit"})
+CURRENCIES: Final = frozenset({"ccy", "settle_ccy"})
+CURRENCY: Final = re.compile(r"[A-Z]{3}")
+LAYER_NAMES: Final = frozenset({"merchant", "processor", "card"})
+
+
+def understood(event: Any) -> dict[str, Any]:
+    """An event of a scenario file: a known type, known fields, values of their types. Absent and empty optional fields are left out."""
+    fields = _object(event)
+    kind = str(fields.get("type"))
+    if kind in LATER:
+        raise NotUnderstoodError(f"type {kind!r} belongs to reconciliation, which this release does not have")
+    if kind not in SHAPES:
+        raise NotUnderstoodError(f"unknown event type {kind!r}")
+    for name in fields:
+        if name not in SHAPES[kind] and name not in EVERYWHERE:
+            raise NotUnderstoodError(f"unknown field {name!r} of {kind}")
+    checked = {name: _value(kind, name, value) for name, value in fields.items() if value is not None}
+    return {name: value for name, value in checked.items() if value != "" or name not in IDS}
+
+
+def from_wire(value: Any, *, major: bool) -> dict[str, Any]:
+    """The fields of a raw record: strict about what its type needs, blind to what it does not know."""
+    fields = _object(value)
+    kind = str(fields.get("type"))
+    if kind not in IN_RECORDS:
+        raise NotUnderstoodError(f"type {kind!r} is not known")
+    shape = SHAPES[kind]
+    known = {name: item for name, item in fields.items() if (name in shape or name == "type") and item is not None}
+    checked = {name: _value(kind, name, item) for name, item in known.items()}
+    for name in AMOUNTS & checked.keys():
+        if isinstance(checked[name], str) != (major and kind == "CALLBACK"):
+            raise NotUnderstoodError(
+                f"{name} is {checked[name]!r}; send {'decimal text' if major else 'a JSON integer'}"
+            )
+    for name in CURRENCIES & checked.keys():
+        if not CURRENCY.fullmatch(checked[name]):
+            raise NotUnderstoodError(f"{name} is {checked[name]!r}; send three capital letters")
+    kept = {name: item for name, item in checked.items() if item != "" or name not in IDS}
+    for name, required in shape.items():
+        if required and name not in kept:
+            raise NotUnderstoodError(f"{name} is missing; {kind} needs it")
+    return kept
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise NotUnderstoodError(f"an event is a JSON object, this is {type(value).__name__}")
+    return value
+
+
+def _value(kind: str, name: str, value: Any) -> Any:
+    """The value, if it is one that the field may have; ids that came as numbers are kept as their digits."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if name in IDS:
+        if whole:
+            return str(value)
+        good = isinstance(value, str)
+    elif name in AMOUNTS:
+        good = whole or isinstance(value, str)
+    elif name in WHOLE:
+        good = whole
+    elif name in FLAGS:
+        good = isinstance(value, bool)
+    elif name in {"delay_s", "for_s"}:
+        good = whole or isinstance(value, float)
+    elif name == "layer":
+        good = value in LAYER_NAMES
+    elif name == "fault":
+        good = value in FAULTS
+    else:
+        good = isinstance(value, str)
+    if not good:
+        raise NotUnderstoodError(f"{name} of {kind} is {value!r}, which it cannot be")
+    return value
