@@ -80,6 +80,7 @@ def test_evidence_that_was_forgotten_while_parked_is_still_heard():
 def test_a_card_entry_that_comes_again_after_its_key_was_forgotten_is_kept_once():
     """R-219: the same card entry synced twice is booked once."""
     world = started()
+    world.row("callback P1 SUCCESS e=PAID t=X1")
     world.row("purchase P1 e=CARD")
     for number in range(MAX_SEEN):
         world.row(f"callback P1 PENDING e=E{number}")
