@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from streams import codec
+from streams.domain.converge import decider
 from streams.domain.decisions import KINDS, Decision, message_id
 from streams.domain.implied import implied
 from streams.domain.order import due
-from streams.engine.topology import Outgoing, Topology
+from streams.engine.topology import DUE, Outgoing, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from streams.domain.contract import Contracts
     from streams.domain.decisions import Message
     from streams.domain.order import Order
     from streams.engine.topology import Record
@@ -28,8 +30,8 @@ CAUSE: Final = "cause"
 """Header of a decision: `topic/partition/offset` of the record it answers; a decision of a due time has none."""
 
 
-def topology(topics: Topics, group: str) -> Topology[Order, Any, Message]:
-    """The payment job on these topics, as the consumer group `group`."""
+def topology(topics: Topics, group: str, contracts: Contracts | None = None) -> Topology[Order, Any, Message]:
+    """The payment job on these topics, as the consumer group `group`, under `contracts`; without any, all channels have the defaults."""
     names = topics.names
     return Topology(
         name=group,
@@ -38,7 +40,7 @@ def topology(topics: Topics, group: str) -> Topology[Order, Any, Message]:
         changelog=topics.changelog,
         dead_letters=topics.dead_letters,
         decode=codec.decoder(names),
-        decide=codec.decide,
+        decide=codec.decide if contracts is None else decider(contracts, DUE),
         route=router({kind: names[name] for kind, name in KINDS.items()}),
         dump=codec.dump,
         load=codec.load,

@@ -1,77 +1,42 @@
-"""`concord explain ORDER`: an order's story from the live state topic: evidence, rule, verdict, state, and what is awaited from whom.
+"""`concord explain ORDER`: an order's story from the live state topic or a file: evidence, rule, verdict, state, and what is awaited.
 
-Exit codes: 0 told, 1 the order is not known, 2 wrong setting, 4 no broker answers.
+Exit codes: 0 told, 1 the order is not known, 2 wrong setting or file, 4 no broker answers.
 """
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import time
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
 from rich.console import Console
 from rich.markup import escape
 
-from streams import codec
-from streams.app import engine_config
+from streams.cli.lookup import located
 from streams.domain.story import story
-from streams.engine.recovery import reading, scan
-from streams.settings import Settings, SettingsError
-from streams.topics import Topics, TopicsError, partition_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from streams.domain.order import Order
-    from streams.domain.story import Awaited, PaymentStory, Piece, Story
-
-UNKNOWN: Final = 1
-DEADLINE_S: Final = 120.0
+    from streams.domain.story import Awaited, OperationStory, PaymentStory, Piece, Story
 
 
 @click.command()
 @click.argument("order_id", metavar="ORDER")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
-def explain(order_id: str, as_json: bool) -> None:
+@click.option(
+    "--file", type=click.Path(path_type=Path), help="Scenarios or recorded events instead of the live topics."
+)
+@click.option("--scenario", metavar="ID", help="Of this scenario of the file.")
+def explain(order_id: str, as_json: bool, file: Path | None, scenario: str | None) -> None:
     """Tell the story of a merchant ORDER id."""
-    try:
-        settings = Settings.from_env()
-        topics = Topics.load(prefix=settings.topic_prefix, replication=settings.replication)
-        order = asyncio.run(asyncio.wait_for(find(settings, topics, order_id), DEADLINE_S))
-    except (SettingsError, TopicsError) as error:
-        click.echo(f"concord explain: {error}", err=True)
-        sys.exit(2)
-    except (KafkaError, TimeoutError) as error:
-        click.echo(f"concord explain: {error!r}; is Kafka at CONCORD_KAFKA, and are the topics there?", err=True)
-        sys.exit(4)
-    if order is None:
-        click.echo(f"order {order_id!r} is not in {topics.changelog}: no event about it was handled", err=True)
-        sys.exit(UNKNOWN)
-    told = story(order, int(time.time() * 1000))
+    found = located("concord explain", order_id, file, scenario)
+    told = story(found.order, found.at)
     if as_json:
         click.echo(msgspec.json.encode(told).decode())
     else:
         tell(told, Console(highlight=False, soft_wrap=True))
-
-
-async def find(settings: Settings, topics: Topics, order_id: str) -> Order | None:
-    """The committed state of an order: the last row under its key in its partition of the state topic."""
-    key = order_id.encode()
-    log = TopicPartition(topics.changelog, partition_of(key, topics.partitions))
-    row: bytes | None = None
-    async with reading(engine_config(settings, topics), "read_committed", [log.topic]) as client:
-        start = (await client.beginning_offsets([log]))[log]
-        end = (await client.end_offsets([log]))[log]
-        async for _, records in scan(client, {log: (start, end)}):
-            for record in records:
-                if record.key == key:
-                    row = record.value
-    return None if row is None else codec.load(row)
 
 
 def tell(told: Story, console: Console) -> None:
@@ -81,13 +46,18 @@ def tell(told: Story, console: Console) -> None:
     )
     for payment in told.payments:
         console.print(escape(_headline(payment)))
+    for operation in told.operations:
+        console.print(escape(_operation(operation)))
     for piece in told.evidence:
         console.print(_lines(piece))
     for item in told.open:
         console.print(f"[red]open[/] {item.kind} ({item.severity}) about {escape(item.ref)}, owner {item.owner}")
-    for awaited in (*(payment.awaited for payment in told.payments if payment.awaited), *told.waiting):
+    awaiting = [one.awaited for one in told.payments if one.awaited]
+    awaiting += [one.awaited for one in told.operations if one.awaited]
+    awaiting += told.waiting
+    for awaited in awaiting:
         console.print(f"[yellow]awaited[/] {escape(_awaited(awaited))}")
-    if not told.open and not any(payment.awaited for payment in told.payments) and not told.waiting:
+    if not told.open and not awaiting:
         console.print("[green]nothing is awaited[/]")
 
 
@@ -96,7 +66,14 @@ def _headline(payment: PaymentStory) -> str:
     words.append(f"{' → '.join(payment.path)}, witness {payment.witness or 'none yet'}")
     if payment.announced:
         words.append("announced as success")
+    if payment.held:
+        words.append(f"{payment.held} held")
     return "; ".join(words)
+
+
+def _operation(operation: OperationStory) -> str:
+    shown = f"{operation.kind.lower()} {operation.operation} of {operation.payment}: {operation.amount} {operation.currency}"
+    return f"{shown}; {' → '.join(operation.path)}, witness {operation.witness or 'none yet'}"
 
 
 def _lines(piece: Piece) -> str:
