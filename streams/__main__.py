@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "ingest": "streams.cli.ingest:ingest",
     "replay": "streams.cli.replay:replay",
     "topics": "streams.cli.topics:topics",
+    "why": "streams.cli.why:why",
     "worker": "streams.cli.worker:worker",
 }
 

@@ -51,11 +51,11 @@ def refundable(order: Order, payment: Payment) -> int:
 
 
 def in_flight(order: Order, payment: Payment) -> int:
-    """What captures whose result is out may still take."""
+    """What captures and voids whose result is out may still take of the hold."""
     return sum(
         operation.amount
         for operation in order.operations
-        if operation.kind == "CAPTURE" and operation.state in OPEN and operation.of(payment)
+        if operation.kind in {"CAPTURE", "VOID"} and operation.state in OPEN and operation.of(payment)
     )
 
 

@@ -124,8 +124,13 @@ def _submit(turn: Turn, payment: Payment, channel: str, move: str) -> Ruling:
     after = MACHINE[before][move]
     if after != before:
         turn.enter(payment, after, before)
-    turn.request(payment, "SUBMIT", move, not_after=payment.expires_at)
+    turn.request(payment, "SUBMIT", move, not_after=_lease_ends(turn, payment))
     return Ruling("applied", move)
+
+
+def _lease_ends(turn: Turn, payment: Payment) -> int:
+    """No connector submits later than this, so that what is not found after it was not sent (R-064)."""
+    return min(payment.expires_at, turn.at + turn.contract(payment.channel).lease_s * SECOND_MS)
 
 
 def close(turn: Turn, command: ClosePayment, fact: Fact) -> Ruling:

@@ -77,12 +77,20 @@ def may_resend(payment: Payment, contract: Contract, at: int) -> bool:
         return False
     if contract.isolation == "manual" or attempts(payment)[-1].refused:
         return False
-    if payment.resends + 1 >= contract.most_submits:
+    attempt = attempts(payment)[-1]
+    if attempt.sends >= contract.most_submits:
         return False
-    since = attempts(payment)[-1].at
-    forgotten = None if idempotency.life_s is None else since + idempotency.life_s * SECOND_MS
+    forgotten = None if idempotency.life_s is None else attempt.at + idempotency.life_s * SECOND_MS
     lease_ends = at + contract.lease_s * SECOND_MS
-    return at <= since + contract.submit_retry_window_s * SECOND_MS and (forgotten is None or lease_ends < forgotten)
+    in_window = at <= attempt.at + contract.submit_retry_window_s * SECOND_MS
+    return in_window and (forgotten is None or lease_ends < forgotten)
+
+
+def sent_again(payment: Payment, at: int) -> None:
+    """The last attempt was sent once more."""
+    *earlier, attempt = attempts(payment)
+    payment.tries = (*earlier, structs.replace(attempt, sends=attempt.sends + 1, last_at=at))
+    payment.resends += 1
 
 
 def attempts(payment: Payment) -> tuple[Attempt, ...]:
@@ -93,14 +101,31 @@ def attempts(payment: Payment) -> tuple[Attempt, ...]:
     return (Attempt(payment.channel, payment.started_at),)
 
 
-def refuse_attempt(payment: Payment, channel: str, evidence: str) -> bool:
-    """Keep the evidence that the last attempt at `channel` was not accepted; False if none of them was out there."""
-    known = attempts(payment)
-    for index in range(len(known) - 1, -1, -1):
-        attempt = known[index]
-        if attempt.channel == channel:
-            if attempt.refused is not None:
-                return False
-            payment.tries = (*known[:index], structs.replace(attempt, refused=evidence), *known[index + 1 :])
-            return True
-    return False
+def attempt_at(payment: Payment, channel: str) -> Attempt | None:
+    """The last attempt at a channel."""
+    return next((one for one in reversed(attempts(payment)) if one.channel == channel), None)
+
+
+def refuse_attempt(payment: Payment, channel: str, evidence: str, *, whole: bool) -> None:
+    """Keep the evidence that the last attempt at `channel` was not accepted: one sending of it, or the `whole` of it."""
+    payment.tries = attempts(payment)
+    refused = attempt_at(payment, channel)
+    if refused is None or refused.refused is not None:
+        return
+    refusals = refused.sends if whole else refused.refusals + 1
+    witness = evidence if refusals >= refused.sends else None
+    kept = structs.replace(refused, refusals=refusals, refused=witness)
+    payment.tries = tuple(kept if one is refused else one for one in payment.tries)
+
+
+def not_found_witnesses(payment: Payment, channel: str, contract: Contract, at: int) -> bool:
+    """Whether "not found" at `at` proves that no sending of the last attempt at `channel` was accepted.
+
+    It does if the contract says so, once its lease is over, so that no connector sends it any more, and the channel has had the
+    time it promised to find what was sent at the last moment.
+    """
+    age = None if contract.query is None else contract.query.not_found_after_s
+    attempt = attempt_at(payment, channel)
+    if age is None or attempt is None:
+        return False
+    return at >= max(attempt.at, attempt.last_at) + (contract.lease_s + age) * SECOND_MS

@@ -47,7 +47,7 @@ def capture(turn: Turn, command: CapturePayment, fact: Fact) -> Ruling:
 
 
 def void(turn: Turn, command: VoidPayment, fact: Fact) -> Ruling:
-    """Ask the channel to let the whole hold go; not while a capture of it is out."""
+    """Ask the channel to let the whole hold go; not while another request about it is out."""
     payment = turn.payment(command.payment_no, fact.merchant)
     if payment is None:
         return NOT_FOUND
@@ -57,7 +57,7 @@ def void(turn: Turn, command: VoidPayment, fact: Fact) -> Ruling:
     if payment.state != AUTHORIZED:
         return Ruling("refused", "not-authorised", f"payment {payment.key} is {payment.state}")
     if balance.in_flight(turn.order, payment):
-        return Ruling("refused", "capture-in-flight", f"a capture of {payment.key} has no result yet")
+        return Ruling("refused", "hold-in-use", f"a capture or void of {payment.key} has no result yet")
     return _open(turn, payment, command.void_no, "VOID", payment.money.hold)
 
 

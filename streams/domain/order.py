@@ -43,11 +43,18 @@ class Refusal(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Attempt(Struct, array_like=True, frozen=True, gc=False):
-    """One submission of a payment. `refused` names the evidence that the channel did not accept it; only that ends an attempt."""
+    """One submission of a payment, sent once or more under one key. `refused` names the evidence that none of them was accepted.
+
+    Each sending needs its own refusal, because another may have been accepted meanwhile; only that ends an attempt.
+    """
 
     channel: str
     at: int
     refused: str | None = None
+    sends: int = 1
+    refusals: int = 0
+    last_at: int = 0
+    """When it was sent last; 0 for an attempt that was sent once."""
 
 
 class ChannelRefund(Struct, array_like=True, frozen=True, gc=False):
@@ -126,6 +133,8 @@ class Payment(Struct, array_like=True, gc=False):
     tries: tuple[Attempt, ...] = ()
     """Every attempt, once there was more than one or one was refused; until then there is one at `channel`, still out."""
     funds: Funds | None = None
+    expired: bool = False
+    """Its expiry has passed while it was open, and what that asks for was done."""
 
     @property
     def kind(self) -> str:
@@ -289,8 +298,8 @@ def _of_operation(operation: Operation) -> tuple[int | None, ...]:
 
 
 def closing_at(payment: Payment) -> int | None:
-    """When an open payment is to be closed at its channel; None once it was asked."""
-    return None if payment.closes else payment.expires_at
+    """When an open payment has to be closed at its channel; None once that was asked for."""
+    return None if payment.expired else payment.expires_at
 
 
 def lapses_at(order: Order, payment: Payment) -> int | None:

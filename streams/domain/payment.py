@@ -10,7 +10,7 @@ from streams.domain import captures, gate, legs, refunds, returns
 from streams.domain.events import Answer, Callback
 from streams.domain.moment import milliseconds
 from streams.domain.order import NOTHING, Payment
-from streams.domain.schedule import SECOND_MS, await_final
+from streams.domain.schedule import await_final
 from streams.domain.tables import AUTHORIZED, INCOMPLETE, MACHINE, OPEN, SUCCESS, UNMAPPED, Meaning
 from streams.domain.turn import Ruling, Turn
 from streams.domain.words import (
@@ -81,17 +81,15 @@ def _not_accepted(turn: Turn, payment: Payment, event: Answer) -> bool:
         return event.status in refused or (event.error_class is not None and event.error_class in refused)
     if event.request != "query" or event.status != "NOT_FOUND":
         return False
-    age = None if contract.query is None else contract.query.not_found_after_s
-    attempt = next((one for one in reversed(gate.attempts(payment)) if one.channel == event.channel), None)
-    return age is not None and attempt is not None and turn.at >= attempt.at + age * SECOND_MS
+    seen_at = turn.at if event.answered_at is None else min(turn.at, milliseconds(event.answered_at))
+    return gate.not_found_witnesses(payment, event.channel, contract, seen_at)
 
 
 def _refused(payment: Payment, event: Answer, fact: Fact) -> Ruling:
     """An attempt ended without anything begun: the payment stays open for another one, or for its close."""
     if payment.state not in OPEN:
         return STALE
-    if not gate.refuse_attempt(payment, event.channel, fact.evidence):
-        return Ruling("applied", "attempt-refused")
+    gate.refuse_attempt(payment, event.channel, fact.evidence, whole=event.request == "query")
     if all(attempt.refused for attempt in payment.tries):
         payment.query_at = payment.resend_at = None
     return Ruling("applied", "attempt-refused")
@@ -101,13 +99,13 @@ def _refused(payment: Payment, event: Answer, fact: Fact) -> Ruling:
 
 
 def _authorised(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact, _: Meaning) -> Ruling:
+    stopped = blocked(turn, payment, event, fact)
+    if stopped is not None:
+        return stopped
     before = payment.state
     after = MACHINE[before].get("authorised")
     if after is None:
         return STALE
-    refusal = blocked(turn, payment, event, fact)
-    if refusal is not None:
-        return refusal
     payment.transaction = event.transaction or payment.transaction
     funds = payment.funds or NOTHING
     stated = event.auth_expires_at

@@ -125,15 +125,15 @@ UNMAPPED: Final = Meaning("unknown", "doubt")
 INCOMPLETE: Final = Meaning("unknown", "doubt", ask=True)
 """A success that lacks its transaction, amount or currency cannot be stored as one (R-002)."""
 UNPROVEN: Final = Meaning("unknown", "doubt", ask=True)
-"""A success whose signature proves too little, or a close that tells of refunds of a payment nobody called paid."""
+"""A success whose signature proves too little."""
 
 CLOSE_WORDS: Final[Mapping[str, Meaning]] = {
-    **dict.fromkeys(WORDS, Meaning("unknown", "pending")),
+    **{word: one if one.input == "doubt" else Meaning("unknown", "pending") for word, one in WORDS.items()},
     "SUCCESS": Meaning("failure", "closed"),
     "CLOSED": Meaning("failure", "closed"),
     "ALREADY_PAID": Meaning("unknown", "pending", ask=True),
 }
-"""Words about our wish to close: that it failed says nothing about the payment."""
+"""Words about our wish to close: that it failed says nothing about the payment, and no answer leaves it in doubt."""
 
 OF_PAYMENTS: Final = frozenset({"authorised", "finished", "refunded"})
 """Inputs that only a payment has."""

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from streams.domain import legs
 from streams.domain.captures import let_go
-from streams.domain.gate import may_resend
+from streams.domain.gate import may_resend, sent_again
 from streams.domain.order import Parked, Payment, Target, closing_at, due, lapses_at
 from streams.domain.refunds import layers_apart
 from streams.domain.schedule import SECOND_MS, ended, next_query, ref_of, stuck, unknown_order
@@ -118,6 +118,10 @@ def _query(turn: Turn, target: Target) -> None:
 
 def _ask_to_close(turn: Turn, payment: Payment) -> None:
     """Past its expiry the channel is asked how it stands and to close it; only its word closes it."""
+    payment.expired = True
+    if turn.contract(payment.channel).isolation == "manual":
+        _close(turn, payment, "expire", "left-to-people")
+        return
     turn.request(payment, "QUERY", "expired")
     turn.request(payment, "CLOSE", "expired")
     _close(turn, payment, "expire", "close-due")
@@ -130,7 +134,7 @@ def _resend(turn: Turn, payment: Payment) -> None:
         payment.resend_at = None
         _close(turn, payment, "lease", "resend-refused")
         return
-    payment.resends += 1
+    sent_again(payment, turn.at)
     payment.resend_at = turn.at + contract.lease_s * SECOND_MS
     turn.request(payment, "SUBMIT", "no-answer", not_after=payment.resend_at)
     _close(turn, payment, "lease", "resent")

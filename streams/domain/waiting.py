@@ -69,6 +69,8 @@ def _of_word(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact)
 def _follows_success(turn: Turn, payment: Payment, event: Callback | Answer) -> bool:
     if returns.waits_for_success(turn, payment, event.status):
         return True
+    if type(event) is Callback and event.status == "CLOSED" and event.cumulative_refunded:
+        return True  # a close that tells of refunds follows a success that nobody has told yet
     if event.status not in AHEAD_OF_SUCCESS:
         return False
     return payment.state in OPEN or event.status == "FINISHED"

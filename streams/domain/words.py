@@ -115,8 +115,6 @@ def meaning_of(target: Target, event: Word, contract: Contract) -> Meaning:
         return words.get(status, UNMAPPED)
     if type(event) is Answer:
         return (CLOSE_WORDS if event.request == "close" else WORDS).get(status, UNMAPPED)
-    if type(event) is Callback and status == "CLOSED" and event.cumulative_refunded and target.state not in SUCCEEDED:
-        return UNPROVEN
     return WORDS.get(status, UNMAPPED)
 
 

@@ -25,6 +25,8 @@ NOW: Final = "2025-03-03T10:00:00Z"
 NEVER: Final = milliseconds(datetime(9999, 1, 1, tzinfo=UTC))
 """An operation without a stated expiry has none."""
 TRADE: Final = "trade"
+GIVEN: Final = "given"
+"""The witness of what a scenario begins with."""
 CONTRACT_KEYS: Final = frozenset({
     "amount_unit", "decline_is_final", "query_window_s", "park_window_s", "payment_return_status", "refund_return_status",
     "overcapture_pct", "card_posting_window_s", "hmac_sha256_key", "tz", "cutoff", "hold_days", "failure_fee", "file", "match",
@@ -199,9 +201,11 @@ def _payment(given: GivenOperation, now: int, contract: Contract, total: int | N
         payment.started_at, payment.attempts = started_at, 1
     if given.state in OPEN:
         _clocks(payment, contract)
+    elif given.state != INIT:
+        payment.evidence = GIVEN
     if given.state == SUCCESS:
         payment.success_at = now if given.success_at is None else instant(given.success_at, f"{given.key}: success_at")
-        payment.paid = (Paid(given.txn or payment.key, "given"),)
+        payment.paid = (Paid(given.txn or payment.key, GIVEN),)
         payment.announced = not given.duplicate and total is None
     payment.funds = _funds(given, total)
     return payment
@@ -247,11 +251,13 @@ def _operation(given: GivenOperation, order: Order, now: int, contract: Contract
     operation.transaction = (given.refund_txn if given.kind == "REFUND" else given.txn) or None
     if given.state in OPEN:
         _clocks(operation, contract)
+    else:
+        operation.evidence = GIVEN
     if given.state == SUCCESS:
         operation.success_at = (
             now if given.success_at is None else instant(given.success_at, f"{given.key}: success_at")
         )
-        operation.paid = (Paid(operation.transaction or operation.key, "given"),)
+        operation.paid = (Paid(operation.transaction or operation.key, GIVEN),)
     if given.layers is not None:
         shown = structs.asdict(given.layers)
         try:
@@ -334,5 +340,5 @@ def _generate(orders: dict[str, Order], wanted: Generated, now: int) -> None:
         payment.transaction = f"GX{number}"
         payment.success_at = now
         payment.announced = True
-        payment.paid = (Paid(payment.transaction, "given"),)
+        payment.paid = (Paid(payment.transaction, GIVEN),)
         orders[f"GO{number}"] = Order(f"GO{number}", payments=(payment,))

@@ -14,7 +14,8 @@ from streams.domain.implied import implied
 from streams.domain.order import due
 from streams.domain.story import story
 from streams.domain.tables import MACHINE, OPEN, UNPAID
-from tests.support.worlds import World, answers, callbacks, life, play
+from tests.support.lives import TRUSTED, answers, callbacks, life, play, rich_life
+from tests.support.worlds import World
 
 if TYPE_CHECKING:
     from streams.domain.events import Answer, Callback, Event
@@ -36,6 +37,16 @@ def test_what_the_state_implies_is_what_was_sent(events: list[tuple[int, Event]]
     sent = [(KINDS[type(message)], message_id(message)) for message in world.said]
     assert len(set(sent)) == len(sent), "an id was minted twice"
     assert set(sent) == set(implied(world.order)) if world.order is not None else not sent
+
+
+@given(rich_life())
+def test_what_a_rich_life_implies_is_what_was_sent(events: list[tuple[int, Event]]):
+    world = play(events, TRUSTED)
+    world.wind(200_000)
+    sent = [(KINDS[type(message)], message_id(message)) for message in world.said]
+    assert len(set(sent)) == len(sent), "an id was minted twice"
+    assert world.order is not None
+    assert set(sent) == set(implied(world.order))
 
 
 @given(life())

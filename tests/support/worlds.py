@@ -19,9 +19,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from hypothesis import strategies as st
-from msgspec.structs import replace
-
 from streams.codec import dump, load
 from streams.domain.converge import converge
 from streams.domain.decisions import ChannelRequest, Decision, Discrepancy, Message, Movement, PaymentSuccess
@@ -142,6 +139,8 @@ def event(words: list[str], at: int) -> Event:
     money = {} if amount == "-" else {"amount": int(amount), "currency": currency}
     if given.pop("expires_at", None):
         fields["expires_at"] = datetime(9999, 1, 1, tzinfo=UTC)
+    if lapses := given.pop("auth_expires_at", None):
+        fields["auth_expires_at"] = datetime.fromisoformat(lapses)
     fields |= {
         ALIASES.get(name, name): int(value) if name in NUMBERS else value == "yes" if value in {"yes", "no"} else value
         for name, value in given.items()
@@ -206,115 +205,3 @@ def outcomes(messages: list[Message]) -> list[str]:
             caused.append(f"{message.kind}:{message.severity}:{message.ref}:{message.status}")
     assert not caused, "a message without a decision"
     return lines
-
-
-# -- chance, for the properties: mostly an honest channel, so that payments get somewhere
-
-WORDS: Final = ("SUCCESS", "SUCCESS", "SUCCESS", "FAILED", "DECLINED_RETRYABLE", "PENDING", "ACCEPTED", "PROCESSING", "TIMEOUT",
-                "NOT_FOUND", "CLOSED", "CONTRADICTORY", "ALREADY_PAID", "SETTLING")  # fmt: skip
-
-
-def mostly(usual: object, *others: object) -> st.SearchStrategy[Any]:
-    """The usual in most draws, else one of the others."""
-    return st.sampled_from((usual,) * (3 * len(others)) + others)
-
-
-@st.composite
-def callbacks(draw: st.DrawFn, *, payment_nos: tuple[str, ...] = ("P1",), ids: int = 5) -> Callback:
-    honest = Callback(
-        order_id="O1",
-        payment_no=draw(st.sampled_from(payment_nos)),
-        channel="chA",
-        status=draw(st.sampled_from(WORDS)),
-        event_id=f"E{draw(st.integers(0, ids))}",
-        transaction=draw(mostly("X1", "X2", "X3")),
-        amount=1000,
-        currency="USD",
-        sequence=draw(st.sampled_from((None, 1, 2))),
-    )
-    if draw(mostly("honest", "odd")) == "honest":
-        return honest
-    return replace(
-        honest,
-        channel=draw(mostly("chA", "chB")),
-        event_id=draw(mostly(honest.event_id, None)),
-        transaction=draw(mostly("X1", None)),
-        amount=draw(mostly(1000, 999, None)),
-        currency=draw(mostly("USD", "EUR")),
-        livemode=draw(st.sampled_from((None, True, False))),
-        amount_text=draw(mostly(None, "7.005")),
-        version=draw(st.sampled_from((None, 1, 2))),
-        event_time=draw(mostly(None, "2025-03-03T10:00:01Z", "2030-01-01T00:00:00Z", "yesterday")),
-    )
-
-
-@st.composite
-def answers(draw: st.DrawFn, *, payment_nos: tuple[str, ...] = ("P1",)) -> Answer:
-    whole = draw(mostly("whole", "bare")) == "whole"
-    return Answer(
-        request=draw(mostly("query", "submit", "close", "refund")),
-        order_id="O1",
-        payment_no=draw(st.sampled_from(payment_nos)),
-        channel="chA",
-        status=draw(st.sampled_from(WORDS)),
-        transaction=draw(mostly("X1", "X2", None)),
-        amount=draw(mostly(1000, 999)) if whole else None,
-        currency="USD" if whole else None,
-    )
-
-
-@st.composite
-def postings(draw: st.DrawFn, *, payment_nos: tuple[str, ...] = ("P1",)) -> CardPosting:
-    return CardPosting(
-        channel="issuer",
-        order_id="O1",
-        event_id=f"C{draw(st.integers(0, 3))}",
-        amount=draw(mostly(1000, 999, -1)),
-        currency=draw(st.sampled_from(("USD", "EUR"))),
-        status=draw(st.sampled_from(("PURCHASE", "REFUND"))),
-        payment_no=draw(st.sampled_from((*payment_nos, None))),
-    )
-
-
-@st.composite
-def commands(draw: st.DrawFn, *, payment_nos: tuple[str, ...] = ("P1",)) -> CreatePayment | StartPayment:
-    number = draw(st.sampled_from(payment_nos))
-    command_id = f"{draw(st.sampled_from(('a', 'b', 'c')))}-{number}"
-    if draw(st.booleans()):
-        return StartPayment(command_id=f"s{command_id}", order_id="O1", payment_no=number)
-    return CreatePayment(
-        command_id=f"c{command_id}",
-        order_id="O1",
-        payment_no=number,
-        biz_code="trade",
-        channel="chA",
-        amount=draw(mostly(1000, 0)),
-        currency="USD",
-        qr=draw(st.booleans()),
-    )
-
-
-def life(*, payment_nos: tuple[str, ...] = ("P1", "P2"), size: int = 20) -> st.SearchStrategy[list[tuple[int, Event]]]:
-    """A life of an order: (seconds to wind, event) in order; most begin with a payment, created and started."""
-    events = st.one_of(
-        commands(payment_nos=payment_nos),
-        callbacks(payment_nos=payment_nos),
-        callbacks(payment_nos=payment_nos),
-        answers(payment_nos=payment_nos),
-        postings(payment_nos=payment_nos),
-    )
-    pauses = st.sampled_from((0, 0, 0, 1, 30, 130, 1000, 2000, 90_000))
-    begin = [(0, event(["create", "P1"], START)), (0, event(["start", "P1"], START))]
-    return st.builds(
-        lambda begun, then: begun + then,
-        mostly(begin, begin[:1], []),
-        st.lists(st.tuples(pauses, events), max_size=size),
-    )
-
-
-def play(events: list[tuple[int, Event]], contracts: Mapping[str, Contract] | None = None) -> World:
-    world = World(contracts or {})
-    for seconds, one in events:
-        world.wind(seconds)
-        world.tell(one)
-    return world

@@ -88,9 +88,9 @@ CASES: dict[str, str] = {
     "only a confirmed close closes": STARTED
     + """
     close P1 FAILED a=-                     -> applied pending PAYING
-    close P1 TIMEOUT a=-                    -> applied pending PAYING
     close P1 ALREADY_PAID a=-               -> applied pending PAYING QUERY
-    close P1 ODD a=-                        -> conflict not-mapped PAYING>UNKNOWN STATUS_UNMAPPED:high:P1:opened
+    close P1 TIMEOUT a=-                    -> applied unknown PAYING>UNKNOWN
+    close P1 ODD a=-                        -> conflict not-mapped UNKNOWN STATUS_UNMAPPED:high:P1:opened
     close P1 SUCCESS a=-                    -> applied closed UNKNOWN>CLOSED
     """,
     "a word nobody has mapped can only be unknown": STARTED
