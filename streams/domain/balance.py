@@ -50,6 +50,14 @@ def refundable(order: Order, payment: Payment) -> int:
     return max(left, 0)
 
 
+def suspended(order: Order, payment: Payment) -> int:
+    """Late money in suspense that no refund of it holds: what was taken in to go back, and did not."""
+    late = payment.money.late
+    if not late:
+        return 0
+    return late - sum(one.amount for one in refunds(order, payment) if one.late and one.state in RESERVED)
+
+
 def in_flight(order: Order, payment: Payment) -> int:
     """What captures and voids whose result is out may still take of the hold."""
     return sum(

@@ -164,6 +164,6 @@ def _voided(turn: Turn, void: Operation, event: Answer | Callback, fact: Fact) -
     void.transaction = event.transaction
     succeed(turn, void, fact, after, transaction=transaction, sequence=sequence_of(event))
     payment = turn.parent(void)
-    if payment is not None:
-        release(turn, payment, fact)
+    assert payment is not None  # a void is asked for of a payment, and payments stay
+    release(turn, payment, fact)
     return APPLIED["success"]

@@ -76,7 +76,7 @@ class Redelivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     after_s: tuple[Positive, ...] = ()
     """The distances between deliveries; beyond the last one the channel's own rule is not known to us."""
     life_s: Positive | None = None
-    most: Annotated[int, Meta(ge=1)] | None = None
+    most: Annotated[int, Meta(ge=1, le=1000)] | None = None
     """Deliveries in all, the first included."""
 
 
@@ -236,7 +236,7 @@ class Contract(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc
     """Zone and local start of the business day."""
     hold_days: Annotated[int, Meta(ge=0, le=366)] = 0
     """Business days a missing operation is held before LOCAL_ONLY."""
-    failure_fee: Annotated[int, Meta(ge=0)] | None = None
+    failure_fee: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """What a failed operation may cost."""
     differences: Differences = Differences()
     file: Layout | None = None

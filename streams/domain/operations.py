@@ -79,7 +79,8 @@ def refund(turn: Turn, command: RefundPayment, fact: Fact) -> Ruling:
     left = balance.refundable(turn.order, payment)
     if command.amount > left:
         return _too_much(turn, payment, command, fact, left)
-    return _open(turn, payment, command.refund_no, "REFUND", command.amount)
+    late = command.amount <= balance.suspended(turn.order, payment)
+    return _open(turn, payment, command.refund_no, "REFUND", command.amount, late=late)
 
 
 def _too_much(turn: Turn, payment: Payment, command: RefundPayment, fact: Fact, left: int) -> Ruling:
@@ -95,10 +96,6 @@ def _too_much(turn: Turn, payment: Payment, command: RefundPayment, fact: Fact, 
 def refund_late(turn: Turn, payment: Payment, number: str, amount: int) -> Ruling:
     """Give back money that came late and was taken in for that (by two people)."""
     return _open(turn, payment, number, "REFUND", amount, late=True)
-
-
-def number_taken(turn: Turn, number: str, merchant: str | None) -> bool:
-    return turn.find(number, merchant) is not None
 
 
 def _known(turn: Turn, number: str, fact: Fact, kind: str, amount: int) -> Ruling | None:

@@ -84,8 +84,10 @@ class Funds(Struct, array_like=True, frozen=True, gc=False):
     finished: bool = False
     returned: int = 0
     late: int = 0
-    """Late money that people took in to give it back."""
+    """Late money that people took in to give it back; it waits in suspense."""
     fulfilled: bool = False
+    decided: int = 0
+    """Successes beyond the one that paid, about whose money people have decided."""
     dispute: str = "NONE"
     disputed: int = 0
     dispute_posted: bool = False
@@ -243,6 +245,8 @@ class Conflict(Struct, array_like=True, frozen=True, gc=False):
     ref: str
     payment_no: str | None
     opened_at: int = 0
+    decided: bool = False
+    """People have decided about these facts; the same facts again change nothing."""
 
 
 class CardEntry(Struct, array_like=True, frozen=True, gc=False):

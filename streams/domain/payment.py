@@ -19,7 +19,6 @@ from streams.domain.words import (
     ENDED,
     STALE,
     blocked,
-    contest_pair,
     contest_success,
     doubt,
     excused,
@@ -154,8 +153,6 @@ def _success(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact,
     payment.transaction = transaction
     payment.channel = event.channel
     succeed(turn, payment, fact, after, transaction=transaction, sequence=sequence_of(event))
-    for refusal in payment.refusals:
-        contest_pair(turn, payment, payment.paid[-1], refusal, fact, severity=refusal.severity)
     return SECOND if legs.paid(turn, payment, payment.amount, payment.key, fact) else APPLIED["success"]
 
 

@@ -6,20 +6,18 @@ own, or the trade domain fulfils after all; either way it is posted now, and onl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from streams.domain import balance, identity, ledger, operations
-from streams.domain.tables import EXITS, SUCCESS, UNPAID
+from streams.domain import identity, ledger, operations
+from streams.domain.tables import COMES_BACK, EXITS, SUCCESS
 from streams.domain.turn import Ruling, Turn
 
 if TYPE_CHECKING:
     from streams.domain.events import Resolve
     from streams.domain.facts import Fact
-    from streams.domain.order import Conflict, Payment
-
-CLOSE_ONLY: Final = frozenset({"close"})
+    from streams.domain.order import Conflict, Funds, Payment
 
 
 def resolve(turn: Turn, command: Resolve, _: Fact) -> Ruling:
@@ -34,7 +32,7 @@ def resolve(turn: Turn, command: Resolve, _: Fact) -> Ruling:
     if refusal is not None:
         return refusal
     detail = f"{command.action}: {command.evidence}; proposed by {command.proposer}, approved by {command.approver}"
-    turn.settle(conflict.id, command.evidence, detail)
+    turn.settle(conflict.id, command.evidence, detail, decided=conflict.kind not in COMES_BACK)
     return Ruling("applied", f"decided-{command.action}", detail)
 
 
@@ -45,27 +43,25 @@ def _unfit(conflict: Conflict, command: Resolve) -> Ruling | None:
         return Ruling("refused", "no-evidence", "name what shows it: a statement, a ticket, the channel's answer")
     if not command.proposer.strip() or not command.approver.strip() or command.proposer == command.approver:
         return Ruling("refused", "one-person", "another person than the proposer approves")
-    if command.action not in EXITS.get(conflict.kind, CLOSE_ONLY):
-        lawful = " or ".join(sorted(EXITS.get(conflict.kind, CLOSE_ONLY)))
-        return Ruling("refused", "no-such-exit", f"{conflict.kind} may be settled by {lawful}")
+    if command.action != "close" and command.action not in EXITS.get(conflict.kind, frozenset()):
+        return Ruling("refused", "no-such-exit", f"{conflict.kind} cannot be settled by {command.action}")
     return None
 
 
 def _act(turn: Turn, conflict: Conflict, command: Resolve) -> Ruling | None:
-    if command.action == "close":
-        return None
     payment = _payment(turn, conflict)
+    late = 0 if payment is None else _late(payment)
+    if command.action == "close":
+        if late and "fulfil" in EXITS.get(conflict.kind, frozenset()):
+            return Ruling("refused", "money-waits", "decide about the money first: refund or fulfil")
+        return None
     if payment is None:
         return Ruling("refused", "payment-not-found", f"{conflict.payment_no} is not a payment of this order")
     if command.action == "book":
         return _book(turn, payment, conflict)
-    amount = _late(turn, payment)
-    if not amount:
+    if not late:
         return Ruling("refused", "no-late-money", f"no money of {payment.key} waits for a decision")
-    if command.action == "fulfil":
-        _fulfil(turn, payment, amount, command)
-        return None
-    return _refund(turn, payment, amount, command)
+    return (_fulfil if command.action == "fulfil" else _refund)(turn, payment, late, command)
 
 
 def _payment(turn: Turn, conflict: Conflict) -> Payment | None:
@@ -79,20 +75,27 @@ def _payment(turn: Turn, conflict: Conflict) -> Payment | None:
     return None
 
 
-def _late(turn: Turn, payment: Payment) -> int:
-    """The money that nobody posted: what came after the end, or as a duplicate. It is decided about once."""
+def _late(payment: Payment) -> int:
+    """Money that nobody posted and nobody has decided about: of successes after the end, of duplicates, of second transactions."""
+    posted = payment.state == SUCCESS and not payment.money.duplicate
+    unposted = len(payment.paid) - posted - payment.money.decided
+    return payment.amount if unposted > 0 else 0
+
+
+def _take_in(payment: Payment, amount: int) -> Funds:
+    """The money is in the books from now on; a duplicate's was counted as captured before."""
     funds = payment.money
-    if funds.late or funds.fulfilled:
-        return 0
-    if payment.state in UNPAID:
-        return payment.amount
-    return balance.refundable(turn.order, payment) if payment.state == SUCCESS and funds.duplicate else 0
+    captured = funds.captured + (0 if funds.duplicate else amount)
+    return structs.replace(funds, captured=captured, duplicate=False, decided=funds.decided + 1)
 
 
-def _fulfil(turn: Turn, payment: Payment, amount: int, command: Resolve) -> None:
-    payment.funds = structs.replace(payment.money, fulfilled=True, captured=amount, duplicate=False)
+def _fulfil(turn: Turn, payment: Payment, amount: int, command: Resolve) -> Ruling | None:
+    if payment.money.fulfilled:
+        return Ruling("refused", "fulfilled-before", f"late money of {payment.key} has paid the order already")
+    payment.funds = structs.replace(_take_in(payment, amount), fulfilled=True)
     ledger.late_fulfilled(turn, payment, amount)
     turn.move(payment, "LATE_MONEY_FULFILLED", amount, command.evidence)
+    return None
 
 
 def _refund(turn: Turn, payment: Payment, amount: int, command: Resolve) -> Ruling | None:
@@ -104,7 +107,8 @@ def _refund(turn: Turn, payment: Payment, amount: int, command: Resolve) -> Ruli
     ruling = operations.refund_late(turn, payment, command.refund_no, amount)
     if ruling.verdict != "applied":
         return ruling
-    payment.funds = structs.replace(payment.money, late=amount)
+    taken = _take_in(payment, amount)
+    payment.funds = structs.replace(taken, late=taken.late + amount)
     ledger.late_suspended(turn, payment, amount)
     return None
 
@@ -120,7 +124,6 @@ def _book(turn: Turn, payment: Payment, conflict: Conflict) -> Ruling | None:
                 *funds.channel_refunds[index + 1 :],
             )
             payment.funds = structs.replace(funds, channel_refunds=kept)
-            if not funds.duplicate:
-                ledger.channel_refund_booked(turn, payment, refund)
+            ledger.channel_refund_booked(turn, payment, refund)
             return None
     return Ruling("refused", "nothing-to-book", f"no refund at the channel is known as {conflict.ref}")

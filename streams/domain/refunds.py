@@ -26,7 +26,6 @@ from streams.domain.words import (
     Wrong,
     blocked,
     contest_amount,
-    contest_pair,
     contest_success,
     doubt,
     fail,
@@ -97,8 +96,6 @@ def complete(turn: Turn, refund: Operation, event: Word, fact: Fact) -> Ruling:
 def _succeed(turn: Turn, refund: Operation, event: Word, fact: Fact, transaction: str) -> None:
     after = MACHINES["REFUND"][refund.state]["success"]
     succeed(turn, refund, fact, after, transaction=transaction, sequence=sequence_of(event))
-    for refusal in refund.refusals:
-        contest_pair(turn, refund, refund.paid[-1], refusal, fact, severity=refusal.severity)
     payment = turn.parent(refund)
     if payment is None or not payment.money.duplicate or refund.late:
         ledger.given_back(turn, refund)
@@ -134,6 +131,8 @@ def _claim(turn: Turn, refund: Operation, claimed: str, fact: Fact) -> bool:
                 detail=f"refund {other.key} has this reference already; {refund.key} needs one of its own",
             )
             return False
+    if refund.state not in OPEN and refund.transaction is not None:
+        return True  # it has its reference; this one is a second refund's, or its own again
     payment = turn.parent(refund)
     if payment is not None and payment.funds is not None:
         kept = tuple(one for one in payment.funds.channel_refunds if one.ref != claimed)

@@ -103,6 +103,8 @@ RULES: Final[Mapping[str, str]] = {
     "no-evidence": "A decision names its evidence.",
     "one-person": "One proposes, another approves (R-197).",
     "no-such-exit": "This kind cannot be settled so.",
+    "money-waits": "Money that came late waits for a decision; nobody may close over it.",
+    "fulfilled-before": "The order was paid by late money before.",
     "no-late-money": "There is no money of the payment that waits for a decision.",
     "no-number": "A refund needs a number of its own (R-032).",
     "nothing-to-book": "There is nothing of this reference to book.",

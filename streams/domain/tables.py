@@ -178,13 +178,16 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 """Owners and deadlines are ours to set; the severity of a kind is the usual one, and the law may lower it."""
 
+COMES_BACK: Final = frozenset({"UNKNOWN_ORDER", "STUCK_UNKNOWN", "PARTIAL_TENDER"})
+"""Kinds that speak of how things stand, not of facts that disagree: they may come back after people have closed them."""
+
 EXITS: Final[Mapping[str, frozenset[str]]] = {
     "LATE_SUCCESS": frozenset({"refund", "fulfil"}),
     "DUPLICATE_PAYMENT": frozenset({"refund", "fulfil"}),
     "CHANNEL_ONLY": frozenset({"book", "close"}),
 }
-"""What a person may decide about a discrepancy. Money that came late has two lawful exits: it goes back as a refund of its own, or
-the trade domain fulfils after all. Every other kind may only be closed, with the evidence that explains it."""
+"""What people may decide about a discrepancy. Money that came late has two lawful exits: it goes back as a refund of its own, or the
+trade domain fulfils after all; while it waits, nobody may close over it. Every other kind is closed with the evidence that explains it."""
 
 
 def mermaid(machine: Mapping[str, Mapping[str, str]] = MACHINE, *, begin: str = INIT) -> str:

@@ -250,7 +250,7 @@ class Turn:
         revision, status = 1, "opened"
         for index, known in enumerate(order.conflicts):
             if known.id == conflict:
-                if known.open and severity in {known.severity, "info"}:
+                if known.decided or (known.open and severity in {known.severity, "info"}):
                     return False
                 status = "updated" if known.open else "opened"
                 revision = known.revision + 1
@@ -269,12 +269,12 @@ class Turn:
         self.tell(entry, status, identity.discrepancy_id(order, conflict), evidence, detail)
         return True
 
-    def settle(self, conflict: bytes, evidence: str, detail: str) -> None:
-        """Resolve a discrepancy if it is open."""
+    def settle(self, conflict: bytes, evidence: str, detail: str, *, decided: bool = False) -> None:
+        """Resolve a discrepancy if it is open; for good, if it was `decided`."""
         order = self.order
         for index, known in enumerate(order.conflicts):
             if known.id == conflict and known.open:
-                entry = structs.replace(known, revision=known.revision + 1, open=False)
+                entry = structs.replace(known, revision=known.revision + 1, open=False, decided=decided)
                 order.conflicts = (*order.conflicts[:index], entry, *order.conflicts[index + 1 :])
                 self.tell(entry, "resolved", identity.discrepancy_id(order, conflict), evidence, detail)
 

@@ -78,11 +78,13 @@ def _follows_success(turn: Turn, payment: Payment, event: Callback | Answer) -> 
 
 def _of_operation(turn: Turn, operation: Operation, event: Evidence) -> Place:
     if operation.kind != "REFUND":
-        return (operation, None) if isinstance(event, Callback | Answer) else (None, FOR_OPERATION)
+        if not isinstance(event, Callback | Answer):
+            return None, FOR_OPERATION
+        return operation, FOR_STATE if operation.state == INIT else None
     if not isinstance(event, Callback | Answer | RefundNotice | RefundLayer):
         return None, FOR_OPERATION
     payment = turn.parent(operation)
-    if payment is not None and payment.state in NOT_YET_PAID:
+    if operation.state == INIT or (payment is not None and payment.state in NOT_YET_PAID):
         return operation, FOR_STATE
     if type(event) is RefundLayer:
         return operation, None

@@ -88,6 +88,7 @@ class Run:
     # -- events
 
     def _deliver(self, event: dict[str, Any], number: int) -> None:
+        """A channel's delivery is acknowledged when it comes in; what a fault delivers again comes from the log."""
         kind = event["type"]
         if kind == "RAW_RECORD":
             self._record(event, number)
@@ -128,9 +129,7 @@ class Run:
         """One event through the law, as the events of the product that it stands for."""
         if event["type"] == "CARD_POSTING":
             event = self._addressed(event, number)
-        name = event.get("order")
-        if name is None:
-            raise NotUnderstoodError(f"{event['type']} names no order")
+        name = event["order"]
         contract = self.contracts.get(event["channel"])
         total = self.given.orders.get(name)
         made = mapping.product_events(
@@ -206,4 +205,6 @@ class Run:
         if first is not None:
             for earlier, again in enumerate(self.events[:number]):
                 if again["type"] != "FAULT" and again.get("offset", -1) >= first:
+                    given_before = len(self.acks)
                     self._deliver(again, earlier)
+                    del self.acks[given_before:]

@@ -33,16 +33,16 @@ SHAPES: Final[Mapping[str, Mapping[str, bool]]] = {
     ),
     "TICK": _shape(""),
     "REFUND_REQUEST": _shape("channel order op parent amount ccy"),
-    "REFUND_RESULT": _shape("channel order op parent status refund_txn? amount? ccy?"),
+    "REFUND_RESULT": _shape("channel order op parent refund_txn amount ccy status"),
     "REFUND_CALLBACK": _shape(
-        "channel order parent status amount ccy op? refund_txn? txn? event_id? event_time? cumulative_refunded? reason?"
+        "channel order op? parent refund_txn txn? event_id event_time? amount ccy status cumulative_refunded? reason?"
     ),
-    "REFUND_LAYER": _shape("channel order op parent layer status event_id? amount? ccy?"),
+    "REFUND_LAYER": _shape("channel order op parent event_id amount ccy layer status"),
     "CAPTURE_REQUEST": _shape("channel order op parent amount ccy"),
-    "CAPTURE_RESULT": _shape("channel order op parent status amount? ccy? txn?"),
-    "AUTH_RELEASE": _shape("channel order op status event_id? amount? ccy?"),
-    "CARD_POSTING": _shape("channel amount ccy status event_id? txn? authorization?"),
-    "DISPUTE": _shape("channel order parent amount ccy status event_id?"),
+    "CAPTURE_RESULT": _shape("channel order op parent amount ccy status txn?"),
+    "AUTH_RELEASE": _shape("channel order op event_id amount ccy status"),
+    "CARD_POSTING": _shape("channel event_id txn? amount ccy status authorization?"),
+    "DISPUTE": _shape("channel order parent event_id amount ccy status"),
     "RAW_RECORD": _shape("key_utf8? key_hex? value_utf8? value_hex?"),
     "RAW_CALLBACK": _shape("channel delivery_id content_type body_utf8? body_hex? signature?"),
     "FAULT": _shape(
@@ -62,6 +62,11 @@ FAULTS: Final = frozenset({
 LATER: Final = frozenset({"FILE", "PAYOUT"})
 """Types of the group reconciliation."""
 
+MAY_BE_ABSENT: Final = frozenset({"event_id", "refund_txn"})
+"""Required on the wire; a scenario that leaves one out says that the channel did."""
+MONEY_MAY_BE_ABSENT: Final = frozenset({
+    "CALLBACK", "REFUND_RESULT", "REFUND_CALLBACK", "REFUND_LAYER", "CAPTURE_RESULT", "AUTH_RELEASE",
+})  # fmt: skip
 IDS: Final = frozenset({
     "order", "op", "channel", "merchant", "txn", "event_id", "parent", "refund_txn", "authorization", "subscription", "delivery_id",
 })  # fmt: skip
@@ -89,7 +94,12 @@ def understood(event: Any) -> dict[str, Any]:
         if name not in SHAPES[kind] and name not in EVERYWHERE:
             raise NotUnderstoodError(f"unknown field {name!r} of {kind}")
     checked = {name: _value(kind, name, value) for name, value in fields.items() if value is not None}
-    return {name: value for name, value in checked.items() if value != "" or name not in IDS}
+    kept = {name: value for name, value in checked.items() if value != "" or name not in IDS}
+    spared = MAY_BE_ABSENT | ({"amount", "ccy"} if kind in MONEY_MAY_BE_ABSENT else set())
+    for name, required in SHAPES[kind].items():
+        if required and name not in kept and name not in spared:
+            raise NotUnderstoodError(f"{name} of {kind} is missing")
+    return kept
 
 
 def from_wire(value: Any, *, major: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.domain.events import Answer, Callback, RefundNotice
+from streams.domain.identity import event_key
 from streams.domain.tables import UNPAID
 from tests.support.lives import answers, callbacks, mostly
 from tests.support.naive import Clerk
@@ -42,7 +43,8 @@ def distinct(evidence: list[Any]) -> list[Any]:
     """An honest channel: one payload under one key."""
     kept: dict[Any, Any] = {}
     for one in evidence:
-        kept.setdefault(getattr(one, "event_id", None) or one, one)
+        key = None if isinstance(one, Answer) else event_key(one)
+        kept.setdefault(key or one, one)
     return list(kept.values())
 
 

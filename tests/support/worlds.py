@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streams.codec import dump, load
 from streams.domain.converge import converge
-from streams.domain.decisions import ChannelRequest, Decision, Discrepancy, Message, Movement, PaymentSuccess
+from streams.domain.decisions import (
+    KINDS,
+    ChannelRequest,
+    Decision,
+    Discrepancy,
+    Message,
+    Movement,
+    PaymentSuccess,
+    message_id,
+)
 from streams.domain.events import (
     Answer,
     Callback,
@@ -41,6 +50,7 @@ from streams.domain.events import (
     VoidPayment,
 )
 from streams.domain.identity import discrepancy_id
+from streams.domain.implied import implied
 from streams.domain.moment import parsed
 from streams.domain.order import Order, due
 
@@ -116,6 +126,11 @@ class World:
     def state(self, number: int = 0) -> str:
         assert self.order is not None
         return self.order.payments[number].state
+
+    def told_all_that_it_implies(self) -> bool:
+        """Whether the messages sent over the whole life are those that the state implies, each once."""
+        sent = [(KINDS[type(message)], message_id(message)) for message in self.said]
+        return self.order is not None and sorted(sent) == sorted(implied(self.order))
 
     def open_conflicts(self) -> set[bytes]:
         return set() if self.order is None else {one.id for one in self.order.conflicts if one.open}

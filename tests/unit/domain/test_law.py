@@ -266,6 +266,7 @@ def test_the_table_holds(title: str) -> None:
     for line in filter(str.strip, CASES[title].splitlines()):
         row, _, expected = line.partition("->")
         assert " | ".join(world.row(row)) == " ".join(expected.split()), row
+    assert world.told_all_that_it_implies()
 
 
 def test_a_decline_is_final_only_where_the_contract_says_so() -> None:

@@ -231,3 +231,4 @@ def test_the_table_holds(title: str) -> None:
     for line in filter(str.strip, CASES[title].splitlines()):
         row, _, expected = line.partition("->")
         assert " | ".join(world.row(row)) == " ".join(expected.split()), row
+    assert world.told_all_that_it_implies()

@@ -61,7 +61,8 @@ CASES: dict[str, str] = {
     start P1                                        -> applied start INIT>PAYING SUBMIT
     callback P1 FAILED e=F                          -> applied failure PAYING>FAIL
     callback P1 SUCCESS e=S t=X1                    -> illegal late-success FAIL LATE_SUCCESS:high:S:opened
-    decide close about=LATE_SUCCESS                 -> refused no-such-exit -
+    decide book about=LATE_SUCCESS                  -> refused no-such-exit -
+    decide close about=LATE_SUCCESS                 -> refused money-waits -
     decide refund about=LATE_SUCCESS approver=ann   -> refused one-person -
     decide refund about=LATE_SUCCESS evidence=      -> refused no-evidence -
     decide refund about=LATE_SUCCESS revision=3     -> refused discrepancy-changed -
@@ -162,3 +163,4 @@ def test_the_table_holds(title: str) -> None:
     for line in filter(str.strip, CASES[title].splitlines()):
         row, _, expected = line.partition("->")
         assert " | ".join(world.row(row)) == " ".join(expected.split()), row
+    assert world.told_all_that_it_implies()
