@@ -74,4 +74,4 @@ def capturable(funds: Funds, percent: int) -> int:
 
 def paid(group: list[Payment]) -> int:
     """What payments of one thing brought in that stands for it, duplicates apart."""
-    return sum(payment.money.captured for payment in group if payment.state == SUCCESS and not payment.money.duplicate)
+    return sum(payment.money.captured for payment in group if payment.pays and not payment.money.duplicate)

@@ -34,7 +34,7 @@ def create(turn: Turn, command: CreatePayment, fact: Fact) -> Ruling:
     group = [other for other in turn.order.payments if other.pays_same(payment)]
     if command.order_total is None:
         for other in group:
-            if other.state not in UNPAID:
+            if other.state not in UNPAID or other.pays:
                 return Ruling("refused", "one-payment", f"payment {other.key} is {other.state}")
     elif command.amount + gate.claimed(group) > command.order_total:
         return Ruling("refused", "over-total", f"the legs would exceed {command.order_total}")

@@ -14,7 +14,7 @@ from msgspec import structs
 from streams.domain import balance
 from streams.domain.order import MAX_ATTEMPTS, Attempt, Payment
 from streams.domain.schedule import SECOND_MS
-from streams.domain.tables import AUTHORIZED, INIT, MACHINE, OPEN, SUCCESS
+from streams.domain.tables import AUTHORIZED, INIT, MACHINE, OPEN
 from streams.domain.turn import Ruling, Turn
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def may_submit(turn: Turn, payment: Payment, channel: str) -> Ruling | None:
     move = "start" if payment.state == INIT else "retry"
     if MACHINE[payment.state].get(move) is None or (move == "retry" and payment.attempts == 0):
         return Ruling("refused", "not-init", f"payment {payment.key} is {payment.state}")
-    refusal = _others(turn, payment)
+    refusal = others(turn, payment)
     if refusal is None and move == "retry":
         refusal = _earlier(turn, payment, channel)
     return refusal
@@ -45,13 +45,13 @@ def _earlier(turn: Turn, payment: Payment, channel: str) -> Ruling | None:
     return None
 
 
-def _others(turn: Turn, payment: Payment) -> Ruling | None:
+def others(turn: Turn, payment: Payment) -> Ruling | None:
     """Whether another payment has paid, or may still pay, what this one pays."""
     group = [other for other in turn.order.payments if other is not payment and other.pays_same(payment)]
     total = payment.money.total
     if total is None:
         for other in group:
-            if other.state == SUCCESS:
+            if other.pays:
                 return Ruling("refused", "already-paid", f"by payment {other.key}")
             if other.state in OPEN or other.state == AUTHORIZED:
                 return Ruling("refused", "another-in-flight", f"payment {other.key} is {other.state}")

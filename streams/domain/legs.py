@@ -12,7 +12,7 @@ from msgspec import structs
 
 from streams.domain import balance, ledger
 from streams.domain.identity import digest
-from streams.domain.tables import NOT_YET_PAID, SUCCESS, UNPAID
+from streams.domain.tables import NOT_YET_PAID, UNPAID
 
 if TYPE_CHECKING:
     from streams.domain.facts import Fact
@@ -37,13 +37,13 @@ def paid(turn: Turn, payment: Payment, amount: int, ref: str, fact: Fact) -> boo
 
 def _covered(others: list[Payment], total: int | None) -> bool:
     if total is None:
-        return any(other.state == SUCCESS for other in others)
+        return any(other.pays for other in others)
     return balance.paid(others) >= total
 
 
 def _contest_duplicates(turn: Turn, payment: Payment, others: list[Payment], fact: Fact) -> None:
     for other in others:
-        if other.state == SUCCESS:
+        if other.pays:
             turn.contest(
                 "DUPLICATE_PAYMENT",
                 both_paid(other, payment),
@@ -65,6 +65,14 @@ def tendered(turn: Turn, payment: Payment, evidence: str) -> None:
         transaction = payment.transaction or payment.key
         turn.announce(payment, payment.money.captured, transaction, evidence)
     if total is not None:
+        turn.settle(part(payment), evidence, "the total is reached")
+
+
+def fulfilled(turn: Turn, payment: Payment, evidence: str) -> None:
+    """Late money pays after all: legs may have reached their total by it. The decision itself tells the trade domain."""
+    group = [other for other in turn.order.payments if other.pays_same(payment)]
+    total = payment.money.total
+    if total is not None and balance.paid(group) >= total:
         turn.settle(part(payment), evidence, "the total is reached")
 
 

@@ -158,6 +158,11 @@ class Payment(Struct, array_like=True, gc=False):
             return self.funds
         return NOTHING if self.state != SUCCESS else Funds(captured=self.amount, duplicate=not self.announced)
 
+    @property
+    def pays(self) -> bool:
+        """Whether its money stands for the order: by its success, or because people let late money pay after all."""
+        return self.state == SUCCESS or (self.funds is not None and self.funds.fulfilled)
+
     def pays_same(self, other: Payment) -> bool:
         """Whether both pay the same thing: one merchant's one business code of this order (R-037)."""
         return self.merchant == other.merchant and self.biz_code == other.biz_code

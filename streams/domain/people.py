@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from streams.domain import identity, ledger, operations
+from streams.domain import gate, identity, ledger, legs, operations
 from streams.domain.tables import COMES_BACK, EXITS, SUCCESS
 from streams.domain.turn import Ruling, Turn
 
@@ -92,9 +92,13 @@ def _take_in(payment: Payment, amount: int) -> Funds:
 def _fulfil(turn: Turn, payment: Payment, amount: int, command: Resolve) -> Ruling | None:
     if payment.money.fulfilled:
         return Ruling("refused", "fulfilled-before", f"late money of {payment.key} has paid the order already")
+    refusal = gate.others(turn, payment)
+    if refusal is not None:
+        return refusal  # the order needs this money no more, or may not; it goes back
     payment.funds = structs.replace(_take_in(payment, amount), fulfilled=True)
     ledger.late_fulfilled(turn, payment, amount)
     turn.move(payment, "LATE_MONEY_FULFILLED", amount, command.evidence)
+    legs.fulfilled(turn, payment, command.evidence)
     return None
 
 

@@ -199,6 +199,18 @@ def test_a_duplicate_is_neither_posted_nor_announced_whatever_happens_to_it(tmp_
     assert (outcome["ledger"], outcome["other_events"]) == ([], {"PAYMENT_REVERSED": 1})
 
 
+def test_a_leg_beyond_the_total_is_a_duplicate_and_its_failure_leaves_nothing_short(tmp_path: Path):
+    legs = [PAID | {"amount": 400}, PAYING | {"op": "P2", "amount": 600}, PAYING | {"op": "P3", "amount": 600}]
+    given = {"ops": legs, "orders": {"O1": {"total": 1000}}}
+    last = success(op="P3", amount=600, event_id="E3", txn="X3")
+    outcome = play(tmp_path, given, success(op="P2", amount=600), last)
+    assert [(one["type"], one["ref"]) for one in outcome["discrepancies"]] == [("DUPLICATE_PAYMENT", "P3")] * 1
+    assert (outcome["success_events"], outcome["captured"], outcome["orders"]) == (1, {"O1": 1600}, {"O1": "PAID"})
+    assert [entry["ref"] for entry in outcome["ledger"]] == ["P2"]
+    outcome = play(tmp_path, given, success(op="P2", amount=600), last | {"status": "FAILED"})
+    assert outcome["discrepancies"] == []
+
+
 def test_a_given_hold_of_nothing_ends_without_a_release(tmp_path: Path):
     outcome = play(tmp_path, {"ops": [HELD | {"hold": 0}]}, event("CALLBACK", status="FAILED", event_id="F", txn="X1"))
     assert (outcome["ops"], outcome["other_events"]) == ({"P1": "VOIDED"}, {})
