@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 import msgspec
 
-from streams.domain.converge import decider
 from streams.domain.decisions import (
     ChannelRequest,
     Decision,
@@ -38,7 +37,7 @@ from streams.domain.events import (
     Unmapped,
 )
 from streams.domain.order import Order
-from streams.engine.topology import DUE, Poison
+from streams.engine.topology import Poison
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -247,9 +246,6 @@ def load(row: bytes) -> Order:
 
 encode: Final[Callable[[Message], bytes]] = msgspec.json.Encoder().encode
 """A message as JSON; times are RFC 3339 in UTC."""
-
-decide: Final = decider({}, DUE)
-"""The law under default contracts, as the engine calls it."""
 
 
 def schemas() -> dict[str, dict[str, Any]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from streams.dev import ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,7 @@ class WorkerProcess:
         return self.folder / f"{self.name}.log"
 
     def start(self) -> None:
-        self.port = free_port()
+        self.port = ports.free(1)[0]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603  our own command
                 [sys.executable, "-m", "streams", "worker", "--port", str(self.port)],
@@ -84,12 +85,6 @@ class WorkerProcess:
         """Whatever happened before: leave no process behind."""
         if self.alive:
             self.kill()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_ready(workers: list[WorkerProcess]) -> None:

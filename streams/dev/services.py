@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from streams.dev import containers, jars
 from streams.dev.errors import ServiceError
@@ -45,6 +45,9 @@ class Service:
     runs: Callable[[], bool] = _elsewhere
     stop: Callable[[], None] = _nothing
     wipe: Callable[[], None] = _nothing
+
+
+S = TypeVar("S", bound="Service")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,7 @@ def kafka(
         if container is None or not containers.is_running(container):
             container = containers.kafka(folder, version=version, port=port, keep=keep)
         _require_unmoved(container, port)
-        return _kafka_container(folder, container)
+        return _container(Kafka, folder, container)
     wanted = [] if port is None else list(range(port, port + nodes))
     cluster = KafkaCluster(folder, nodes=nodes, version=version, ports=wanted, console=console).start()
     return _kafka_cluster(cluster)
@@ -115,7 +118,7 @@ def postgres(
         if container is None or not containers.is_running(container):
             container = containers.postgres(folder, port=port, keep=keep)
         _require_unmoved(container, port)
-        return _postgres_container(folder, container)
+        return _container(Postgres, folder, container)
     return _postgres_server(PostgresServer(folder, port=port).start())
 
 
@@ -135,7 +138,7 @@ def owned_kafka(folder: Path) -> Kafka | None:
     """The Kafka that a folder has, running or not."""
     container = containers.recorded(folder)
     if container is not None:
-        return _kafka_container(folder, container)
+        return _container(Kafka, folder, container)
     cluster = KafkaCluster.load(folder)
     return None if cluster is None else _kafka_cluster(cluster)
 
@@ -144,7 +147,7 @@ def owned_postgres(folder: Path) -> Postgres | None:
     """The Postgres that a folder has, running or not."""
     container = containers.recorded(folder)
     if container is not None:
-        return _postgres_container(folder, container)
+        return _container(Postgres, folder, container)
     server = PostgresServer.load(folder)
     return None if server is None else _postgres_server(server)
 
@@ -172,11 +175,11 @@ def _require_unmoved(container: containers.Container, port: int | None) -> None:
         )
 
 
-def _kafka_container(folder: Path, container: containers.Container) -> Kafka:
+def _container(kind: type[S], folder: Path, container: containers.Container) -> S:
     def remove() -> None:
         containers.remove(folder, container)
 
-    return Kafka(
+    return kind(
         address=container.address,
         source="docker",
         detail=container.image,
@@ -195,20 +198,6 @@ def _kafka_cluster(cluster: KafkaCluster) -> Kafka:
         runs=lambda: bool(cluster.running()),
         stop=cluster.stop,
         wipe=cluster.wipe,
-    )
-
-
-def _postgres_container(folder: Path, container: containers.Container) -> Postgres:
-    def remove() -> None:
-        containers.remove(folder, container)
-
-    return Postgres(
-        address=container.address,
-        source="docker",
-        detail=container.image,
-        runs=lambda: containers.is_running(container),
-        stop=remove,
-        wipe=remove,
     )
 
 

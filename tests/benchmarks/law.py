@@ -22,7 +22,7 @@ import psutil
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from streams.demo.traffic import traffic
-from streams.demo.workers import free_port
+from streams.dev import ports
 from streams.engine.config import Config
 from streams.engine.recovery import reading
 from streams.topics import Topics, create
@@ -60,7 +60,7 @@ class Measured:
 
 
 def start(bootstrap: str, prefix: str, table: str, state: Path, log: Path) -> Measured:
-    port = free_port()
+    port = ports.free(1)[0]
     env = {
         **os.environ,
         "CONCORD_KAFKA": bootstrap,

@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import load_pem_x509_certificate
 
-from streams.demo.workers import free_port
+from streams.dev import ports
 from streams.domain.events import Answer, Callback, CreatePayment, StartPayment
 from streams.proof import compare
 from tests.support.job import Job
@@ -260,7 +260,7 @@ async def test_ids_cannot_forge_lines_of_what_is_printed(job):
 
 async def test_a_worker_without_its_topics_says_which_and_what_to_run(kafka, topic_prefix, tmp_path):
     job = Job(kafka.bootstrap, topic_prefix, tmp_path)
-    ran = await asyncio.to_thread(job.run, "worker", "--port", str(free_port()))
+    ran = await asyncio.to_thread(job.run, "worker", "--port", str(ports.free(1)[0]))
     assert ran.returncode == 5
     last = json.loads(ran.stderr.splitlines()[-1])
     assert "payments.commands" in last["why"]
@@ -275,7 +275,7 @@ async def test_a_wrong_setting_is_named_with_its_fix(kafka, topic_prefix, tmp_pa
 
 
 async def test_fausts_own_command_runs_the_same_worker_and_drains_on_sigterm(job):
-    port = free_port()
+    port = ports.free(1)[0]
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("faust")), "-A", "streams.app", "worker", "-l", "warn"],
         env={**os.environ, **job.env, "CONCORD_WEB_PORT": str(port)},

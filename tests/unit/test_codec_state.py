@@ -9,13 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from streams.codec import VERSION, StateVersionError, decide, dump, encode, load, schemas
+from streams.codec import VERSION, StateVersionError, dump, encode, load, schemas
 from streams.domain import balance
+from streams.domain.converge import decider
 from streams.domain.events import CreatePayment
 from streams.domain.order import Order
 from streams.domain.story import story
 from streams.engine.topology import DUE
 from tests.support.worlds import START, World
+
+decide = decider({}, DUE)
 
 COMMAND = CreatePayment(
     command_id="c", order_id="O1", payment_no="P1", biz_code="trade", channel="chA", amount=1, currency="USD"
