@@ -8,10 +8,12 @@ again.
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import shutil
 import threading
+import warnings
 import xml.etree.ElementTree as ET  # only for its error: jgo parses poms of its own download
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -62,6 +64,15 @@ def class_path(kafka_version: str, *, cache: Path | None = None, console: Consol
         raise _cannot_have(kafka_version, cache, error) from error
 
 
+def tools(kafka_version: str, *, cache: Path | None = None) -> Path:
+    """The jar of Kafka's own command-line tools, downloaded if need be. Raises `ServiceError` if it cannot be had."""
+    cache = cache or cache_folder()
+    with _sockets_left_to_the_collector():
+        context = _maven(cache)
+        artifact = context.create_dependency(f"org.apache.kafka:kafka-tools:{kafka_version}").artifact
+        return _persist(lambda: _whole_jar(artifact), kafka_version, cache)
+
+
 def recall(cache: Path, kafka_version: str) -> list[Path]:
     """The class path found earlier, if every jar of it is still there at its full size; else nothing."""
     try:
@@ -93,15 +104,30 @@ def _alone(cache: Path) -> Iterator[None]:
         yield
 
 
-def _download(cache: Path, kafka_version: str, console: Console) -> list[Path]:
+@contextmanager
+def _sockets_left_to_the_collector() -> Iterator[None]:
+    """jgo drops streamed answers without closing them; they are collected here, not under somebody else's feet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            yield
+        finally:
+            gc.collect()
+
+
+def _maven(cache: Path) -> Any:
     try:
         from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415  # an optional dependency
     except ImportError as error:
         raise ServiceError(
             f"jgo is not installed, so Kafka cannot be downloaded: pip install 'concord[local]' ({error})"
         ) from error
-    context = MavenContext(resolver=PythonResolver(), repo_cache=cache / "maven", timeout=TIMEOUT_S)
-    with _progress(console) as progress:
+    return MavenContext(resolver=PythonResolver(), repo_cache=cache / "maven", timeout=TIMEOUT_S)
+
+
+def _download(cache: Path, kafka_version: str, console: Console) -> list[Path]:
+    context = _maven(cache)
+    with _sockets_left_to_the_collector(), _progress(console) as progress:
         task = progress.add_task(f"Kafka {kafka_version}: finding its jars (once)", total=None)
         artifacts = _persist(lambda: _resolve(context, kafka_version), kafka_version, cache)
         progress.update(task, description=f"Kafka {kafka_version}: downloading jars (once)", total=len(artifacts))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from jgo.maven import MavenContext, PythonResolver
 
 from streams.dev import jars
 from streams.dev.kafka import java
@@ -39,9 +37,7 @@ KEYS = [
 def console_producer() -> str:
     """The class path of Kafka's own command-line tools; fetched once, like the broker's jars."""
     version = jars.version()
-    context = MavenContext(resolver=PythonResolver(), repo_cache=jars.cache_folder() / "maven")
-    tools = context.create_dependency(f"org.apache.kafka:kafka-tools:{version}").artifact.resolve()
-    return os.pathsep.join(map(str, [*jars.class_path(version), Path(tools)]))
+    return os.pathsep.join(map(str, [*jars.class_path(version), jars.tools(version)]))
 
 
 def produce_with_java(bootstrap: str, topic: str, keys: Sequence[str]) -> None:
