@@ -32,6 +32,8 @@ class Paid(Struct, array_like=True, frozen=True, gc=False):
 
     transaction: str
     ref: str
+    channel: str = ""
+    """Who stated it; empty: the operation's own channel."""
 
 
 class Refusal(Struct, array_like=True, frozen=True, gc=False):

@@ -23,6 +23,7 @@ RULES: Final[Mapping[str, str]] = {
     "card-cleared": "The issuer booked a purchase against the hold: it was captured.",
     "card-refund": "The card shows the refund of this very reference.",
     "over-capture": "More than the hold and its tolerance; nothing is taken.",
+    "transaction-linked": "This channel transaction stands for another payment already; it cannot pay this one too (R-040).",
     "reference-linked": "This channel reference stands for another refund already.",
     "channel-refund": "The channel gave money back that nobody here asked for; it is reserved, not posted.",
     "total-known": "The stated total of refunds holds nothing new.",
