@@ -40,6 +40,10 @@ def of_refund(draw: st.DrawFn) -> RefundNotice | Answer:
     )  # fmt: skip
 
 
+def close_answer(word: str) -> Answer:
+    return Answer(request="close", order_id="O1", payment_no="P1", channel="chA", status=word)
+
+
 def distinct(evidence: list[Any]) -> list[Any]:
     """An honest channel: one payload under one key."""
     kept: dict[Any, Any] = {}
@@ -110,6 +114,33 @@ def test_up_to_seven_pieces_about_a_refund(orders: tuple[list[Any], list[Any]]):
 )
 def test_up_to_seven_pieces_about_a_hold(orders: tuple[list[Any], list[Any]]):
     agree(heard(BEGUN, orders[0]), heard(BEGUN, orders[1]), "P1")
+
+
+@given(
+    two_orders(
+        st.lists(
+            st.one_of(
+                callbacks(ids=12, words=("FAILED", "CLOSED", "DECLINED_RETRYABLE", "PENDING", "TIMEOUT")),
+                st.builds(close_answer, st.sampled_from(("SUCCESS", "CLOSED", "PENDING"))),
+            ),
+            min_size=1,
+            max_size=7,
+        )
+    )
+)
+def test_failures_and_closes_agree_and_a_later_success_is_contested_against_each(orders: tuple[list[Any], list[Any]]):
+    """R-136: FAIL and CLOSED are one conclusion; which of them stands is all that the order of arrival may tell."""
+    ends = [heard(BEGUN, pieces) for pieces in orders]
+    for world in ends:
+        assert not any(kind in CONTRADICTIONS for kind, _, _ in world.items())
+    facts = []
+    for world in ends:
+        assert world.order is not None
+        payment = world.order.payments[0]
+        facts.append((payment.state in UNPAID or payment.state, {refusal.fact for refusal in payment.refusals}))
+        world.row("callback P1 SUCCESS e=LATE t=X9")
+    assert facts[0] == facts[1]
+    assert ends[0].open_conflicts() == ends[1].open_conflicts()
 
 
 def named(number: str, index: int, word: str, transaction: str) -> Callback:
