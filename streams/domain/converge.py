@@ -34,6 +34,7 @@ from streams.domain.events import (
 from streams.domain.facts import Fact, read, read_command
 from streams.domain.order import MAX_PARKED, Order, Parked, Seen, Target, due
 from streams.domain.schedule import SECOND_MS, ref_of, unknown_order
+from streams.domain.standing import said
 from streams.domain.tables import INIT
 from streams.domain.turn import Ruling, Turn
 from streams.domain.waiting import FOR_STATE, place
@@ -149,7 +150,10 @@ def _hear(turn: Turn, event: Evidence, fact: Fact) -> None:
     else:
         ruling = _rule(turn, target, waits, event, fact)
         turn.remember(fact, ruling)
-    turn.close(ruling, source=fact.source, word=fact.word, evidence=fact.ref, payment=target, before=before, fact=fact)
+    turn.close(
+        ruling, source=fact.source, word=fact.word, evidence=fact.ref, payment=target, before=before, fact=fact,
+        said=None if ruling is DUPLICATE else said(event, fact),
+    )  # fmt: skip
 
 
 def _known(turn: Turn, fact: Fact) -> Seen | None:

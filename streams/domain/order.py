@@ -165,6 +165,14 @@ class Payment(Struct, array_like=True, gc=False):
         """Whether its money stands for the order: by its success, or because people let late money pay after all."""
         return self.state == SUCCESS or (self.funds is not None and self.funds.fulfilled)
 
+    @property
+    def made(self) -> tuple[Attempt, ...]:
+        """Every attempt that was made."""
+        if self.tries or not self.attempts:
+            return self.tries
+        assert self.started_at is not None
+        return (Attempt(self.channel, self.started_at),)
+
     def pays_same(self, other: Payment) -> bool:
         """Whether both pay the same thing: one merchant's one business code of this order (R-037)."""
         return self.merchant == other.merchant and self.biz_code == other.biz_code

@@ -9,7 +9,7 @@ from datetime import datetime  # noqa: TC003  msgspec reads the annotation
 
 from msgspec import Struct
 
-from streams.domain import balance, gate, identity
+from streams.domain import balance, identity
 from streams.domain.layers import Layers  # noqa: TC001  msgspec reads the annotation
 from streams.domain.moment import moment
 from streams.domain.order import Conflict, Operation, Order, Parked, Payment, Target, due, lapses_at
@@ -187,7 +187,7 @@ def _awaited(order: Order, payment: Payment) -> Awaited | None:
         return Awaited("a capture, or the end of the hold", "trade domain", _maybe(lapses))
     if payment.state not in OPEN:
         return None
-    if all(attempt.refused for attempt in gate.attempts(payment)):
+    if all(attempt.refused for attempt in payment.made):
         return Awaited("another attempt, or a close command; no attempt was accepted", "trade domain", None)
     return _final_word(payment)
 

@@ -12,6 +12,7 @@ from streams.codec import dump, load
 from streams.domain.decisions import KINDS, Decision, Discrepancy, PaymentSuccess, message_id
 from streams.domain.implied import implied
 from streams.domain.order import due
+from streams.domain.standing import standing
 from streams.domain.story import story
 from streams.domain.tables import MACHINE, OPEN, UNPAID
 from tests.support.lives import TRUSTED, answers, callbacks, life, play, rich_life
@@ -47,6 +48,22 @@ def test_what_a_rich_life_implies_is_what_was_sent(events: list[tuple[int, Event
     assert len(set(sent)) == len(sent), "an id was minted twice"
     assert world.order is not None
     assert set(sent) == set(implied(world.order))
+
+
+@given(rich_life())
+def test_the_decisions_alone_tell_how_every_operation_stands_and_every_discrepancy(events: list[tuple[int, Event]]):
+    """R-101, R-118: who folds the decisions has what the state has, and what the other topics carry."""
+    world = play(events, TRUSTED)
+    world.wind(200_000)
+    assert world.order is not None
+    told = {}
+    for message in world.said:
+        if isinstance(message, Decision):
+            told.update({(one.merchant, one.number): one for one in message.operations})
+    now = [standing(world.order, target) for target in (*world.order.payments, *world.order.operations)]
+    assert told == {(one.merchant, one.number): one for one in now}
+    decided = [one for message in world.said if isinstance(message, Decision) for one in message.discrepancies]
+    assert decided == [message for message in world.said if isinstance(message, Discrepancy)]
 
 
 @given(life())
