@@ -289,10 +289,19 @@ class Order(Struct, array_like=True, gc=False):
     conflicts: tuple[Conflict, ...] = ()
     cards: tuple[CardEntry, ...] = ()
     operations: tuple[Operation, ...] = ()
+    age_at: int | None = None
+    """When it shrinks to a stub, if nothing is heard of it until then; None while something is open."""
+    kept: bytes = b""
+    """What a stub remembers of its evidence (see `age`): keys and payload hashes, one after the other."""
 
 
 def due(order: Order) -> int | None:
-    """The earliest moment at which time alone asks for something, in milliseconds, or None."""
+    """The earliest moment at which something falls due, in milliseconds, or None."""
+    return order.age_at or pressing(order)
+
+
+def pressing(order: Order) -> int | None:
+    """The earliest moment at which time alone asks for something of the order's operations; nothing does once only age is left."""
     moments = [moment for payment in order.payments for moment in _of_payment(order, payment) if moment is not None]
     if order.operations:
         moments += [moment for one in order.operations for moment in _of_operation(one) if moment is not None]

@@ -45,6 +45,7 @@ RULES: Final[Mapping[str, str]] = {
     "left-to-people": "Its contract leaves the channel to people: nothing is asked of it by itself (R-051).",
     "resent": "No answer in time: the same request under the same key (R-031, R-064).",
     "resend-refused": "The gate does not let the same request leave again; queries find its result.",
+    "aged": "Nothing was open for its contract's life; what was said is remembered by key and hash only.",
     "operation-appeared": "What it waited for is there.",
     "decided-refund": "Two people decided that late money goes back, as a refund of its own.",
     "decided-fulfil": "Two people decided that the late money pays the order after all.",

@@ -10,9 +10,10 @@ from datetime import datetime  # noqa: TC003  msgspec reads the annotation
 from msgspec import Struct
 
 from streams.domain import balance, identity
+from streams.domain.age import ENTRY
 from streams.domain.layers import Layers  # noqa: TC001  msgspec reads the annotation
 from streams.domain.moment import moment
-from streams.domain.order import Conflict, Operation, Order, Parked, Payment, Target, due, lapses_at
+from streams.domain.order import Conflict, Operation, Order, Parked, Payment, Target, lapses_at, pressing
 from streams.domain.rules import RULES
 from streams.domain.schedule import ref_of
 from streams.domain.tables import AUTHORIZED, INIT, KINDS, OPEN, SUCCESS
@@ -108,7 +109,7 @@ def story(order: Order, at: int) -> Story:
         at=moment(at),
         decisions=order.seq,
         duplicates=order.duplicates,
-        forgotten=order.forgotten,
+        forgotten=order.forgotten + len(order.kept) // ENTRY,
         payments=tuple(_payment(order, payment) for payment in order.payments),
         operations=tuple(_operation(operation) for operation in order.operations),
         evidence=tuple(
@@ -126,7 +127,7 @@ def story(order: Order, at: int) -> Story:
         ),
         open=tuple(_open_item(order, conflict) for conflict in order.conflicts if conflict.open),
         waiting=tuple(_waiting(order, parked) for parked in order.parked),
-        next_due=_maybe(due(order)),
+        next_due=_maybe(pressing(order)),
     )
 
 
