@@ -53,6 +53,8 @@ LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 VERSION: Final = b"\x01"
 """The layout of a stored order. It changes when a reader of the former layout would misread the new one."""
+STUB: Final = b"\x02"
+"""The layout of a stub: the same fields, but a release that does not look into `kept` would take repetitions for news."""
 
 TOPICS: Final[Mapping[str, Any]] = {
     "commands": Command,
@@ -229,14 +231,14 @@ _unpack: Final = msgspec.msgpack.Decoder(Order).decode
 
 
 def dump(order: Order) -> bytes:
-    return VERSION + _pack(order)
+    return (STUB if order.kept else VERSION) + _pack(order)
 
 
 def load(row: bytes) -> Order:
     """Refuses a layout of another release, and bytes that are no order, instead of guessing."""
-    if row[:1] != VERSION:
+    if row[:1] not in {VERSION, STUB}:
         raise StateVersionError(
-            f"a stored order has layout {row[:1].hex() or 'none'}, this release reads {VERSION.hex()}; "
+            f"a stored order has layout {row[:1].hex() or 'none'}, this release reads {VERSION.hex()} and {STUB.hex()}; "
             "run the release that wrote it, or a later one"
         )
     return _unpack(memoryview(row)[1:])

@@ -117,7 +117,7 @@ def _submit(turn: Turn, payment: Payment, channel: str, move: str) -> Ruling:
         return refusal
     before = payment.state
     if move == "retry":
-        payment.tries = (*gate.attempts(payment), Attempt(channel, turn.at))
+        payment.tries = (*payment.made, Attempt(channel, turn.at))
     payment.channel = channel
     payment.attempts += 1
     start_clock(turn, payment)
@@ -142,7 +142,7 @@ def close(turn: Turn, command: ClosePayment, fact: Fact) -> Ruling:
     after = MACHINE[before].get("withdraw")
     if after is None:
         return Ruling("refused", "not-open", f"payment {payment.key} is {before}")
-    made = gate.attempts(payment)
+    made = payment.made
     if not all(attempt.refused for attempt in made):
         turn.request(payment, "CLOSE", "close")
         return Ruling("applied", "close-asked")

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import msgpack, structs
 
-from streams.domain import captures, cards, commands, disputes, identity, operations, payment, people, refunds, timers
+from streams.domain import (
+    age,
+    captures,
+    cards,
+    commands,
+    disputes,
+    identity,
+    operations,
+    payment,
+    people,
+    refunds,
+    timers,
+)
 from streams.domain.decisions import Message
 from streams.domain.events import (
     CapturePayment,
@@ -31,9 +43,10 @@ from streams.domain.events import (
     StartPayment,
     VoidPayment,
 )
-from streams.domain.facts import Fact, read, read_command
+from streams.domain.facts import ANSWERS, Fact, read, read_command
 from streams.domain.order import MAX_PARKED, Order, Parked, Seen, Target, due
 from streams.domain.schedule import SECOND_MS, ref_of, unknown_order
+from streams.domain.standing import said
 from streams.domain.tables import INIT
 from streams.domain.turn import Ruling, Turn
 from streams.domain.waiting import FOR_STATE, place
@@ -45,7 +58,6 @@ if TYPE_CHECKING:
 Decide: TypeAlias = Callable[[Order | None, object, int], tuple[Order | None, Sequence[Message]]]
 
 DUPLICATE: Final = Ruling("duplicate", "same-key-same-payload")
-ANSWERS: Final = frozenset({"submit", "query", "close", "capture", "void", "refund"})
 _unpack: Final[msgpack.Decoder[Evidence]] = msgpack.Decoder(Evidence)
 
 COMMANDS: Final[dict[type[Command], Callable[[Turn, Any, Fact], Ruling]]] = {
@@ -92,6 +104,7 @@ def converge(
     else:
         _hear(turn, event, read(event, at))  # type: ignore[arg-type]
     _free(turn)
+    age.rest(turn)
     return turn.order, turn.says
 
 
@@ -149,7 +162,10 @@ def _hear(turn: Turn, event: Evidence, fact: Fact) -> None:
     else:
         ruling = _rule(turn, target, waits, event, fact)
         turn.remember(fact, ruling)
-    turn.close(ruling, source=fact.source, word=fact.word, evidence=fact.ref, payment=target, before=before, fact=fact)
+    turn.close(
+        ruling, source=fact.source, word=fact.word, evidence=fact.ref, payment=target, before=before, fact=fact,
+        said=None if ruling is DUPLICATE else said(event, fact),
+    )  # fmt: skip
 
 
 def _known(turn: Turn, fact: Fact) -> Seen | None:
@@ -157,7 +173,7 @@ def _known(turn: Turn, fact: Fact) -> Seen | None:
     for seen in turn.order.seen:
         if seen.key == fact.key and (fact.key or (seen.payload == fact.payload and fact.source not in ANSWERS)):
             return seen
-    return None
+    return age.recalled(turn.order, fact) if turn.order.kept else None
 
 
 def _again(turn: Turn, target: Target | None, known: Seen, fact: Fact) -> Ruling:

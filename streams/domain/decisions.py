@@ -151,8 +151,124 @@ class LedgerEntry(Struct, frozen=True, array_like=False, gc=False):
     ref: str
 
 
+class Said(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What the evidence itself said, beside `word`, `key` and `payload` of its decision: what an inbox keeps (R-075, R-107, R-117).
+
+    `amount` is integer minor units of `currency` as the channel stated them, ours or not; `amount_text` its own text where they do not
+    fit. `event_time` is the channel's text, readable or not. `event_type` of a layer is the layer. Every piece had a valid signature,
+    or came from our own connector: what does not is refused before it is evidence.
+    """
+
+    channel: str
+    event_id: str | None = None
+    transaction: str | None = None
+    """The channel's reference of the operation it speaks of: of a refund, the refund's."""
+    event_type: str = ""
+    version: int | None = None
+    sequence: int | None = None
+    event_time: str | None = None
+    received_at: datetime | None = None
+    """When it was heard first, if it had to wait; None: `decided_at` of the decision."""
+    amount: int | None = None
+    currency: str | None = None
+    amount_text: str | None = None
+    fee: int | None = None
+    cumulative_refunded: int | None = None
+    error_class: str | None = None
+    request_id: str | None = None
+    reason: str | None = None
+    authorization: str | None = None
+    """A card entry's own name for the hold that it takes from."""
+    sha256: str | None = None
+    """Of the raw delivery, where its bytes came with it."""
+
+
+class Asked(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What was asked of a channel about one operation: its attempts, and the schedule (R-101).
+
+    An attempt was made first at `decided_at` of the decision that raised `attempts`, and sent last at that which raised `sends`.
+    """
+
+    attempts: int = 0
+    sends: int = 0
+    """How often the last attempt was sent, under its one key."""
+    idempotency_key: str | None = None
+    """The last attempt's; said only while a request is out."""
+    refused_by: str | None = None
+    """The evidence that the last attempt was not accepted."""
+    queries: int = 0
+    closes: int = 0
+    next_query_at: datetime | None = None
+    lease_ends_at: datetime | None = None
+    """When the last submit may be sent again if nothing answers."""
+    window_ends_at: datetime | None = None
+    """When a person is told that nobody could settle it."""
+
+
+class Money(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Where a payment's money is: integer minor units of its currency."""
+
+    captured: int = 0
+    held: int = 0
+    returned: int = 0
+    disputed: int = 0
+    dispute: str = "NONE"
+    duplicate: bool = False
+    """It was paid beyond what was to be paid: neither announced nor posted."""
+    fulfilled: bool = False
+    finished: bool = False
+    order_total: int | None = None
+
+
+class Shown(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What each party shows of a refund (R-118, R-210)."""
+
+    merchant: str | None = None
+    processor: str | None = None
+    card: str | None = None
+    wallet: str | None = None
+
+
+class Standing(Struct, frozen=True, omit_defaults=True, gc=False):
+    """One operation as it stands after a decision that changed it: the row of an operation and of its last attempt (R-101, R-104, R-118).
+
+    The last one replaces all before it; `seq` of the decision orders them. Amounts are integer minor units of `currency`, times UTC. An
+    absent field is None, zero, False or empty, but for what never changes: `expires_at` is said while the payment is INIT.
+    """
+
+    number: str
+    kind: Literal["PAY", "CAPTURE", "VOID", "REFUND"]
+    payment_no: str
+    """The payment it belongs to; a payment's own number."""
+    channel: str
+    amount: int
+    currency: str
+    state: str
+    merchant: str | None = None
+    biz_code: str = ""
+    transaction: str | None = None
+    evidence: str | None = None
+    """The witness of its end (R-001 to R-003)."""
+    expires_at: datetime | None = None
+    success_at: datetime | None = None
+    sequence: int | None = None
+    version: int | None = None
+    """The highest version of the channel's object that was heard."""
+    fee: int | None = None
+    announced: bool = False
+    late: bool = False
+    """A refund of money that came late."""
+    asked: Asked | None = None
+    money: Money | None = None
+    shown: Shown | None = None
+
+
 class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="decision"):
-    """What one event did, and by which rule. `messages` are the ids of what it caused; a refusal causes nothing else."""
+    """What one event did, and by which rule. `messages` are the ids of what it caused; a refusal causes nothing else.
+
+    Decisions alone tell everything that is to be remembered: `said` is the evidence, `operations` are the operations that it changed as
+    they stand now, `ledger` what it posted, `discrepancies` the steps of those it moved, each whole.
+    """
 
     id: str
     order_id: str
@@ -173,6 +289,10 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, 
     ledger: tuple[LedgerEntry, ...] = ()
     marks: tuple[str, ...] = ()
     detail: str = ""
+    said: Said | None = None
+    """None for a command, a due time, and a duplicate, which says what was said before."""
+    operations: tuple[Standing, ...] = ()
+    discrepancies: tuple[Discrepancy, ...] = ()
 
 
 Message: TypeAlias = (

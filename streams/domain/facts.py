@@ -34,6 +34,8 @@ from streams.domain.events import (
 from streams.domain.moment import parsed
 
 AHEAD_MS: Final = 300_000
+ANSWERS: Final = frozenset({"submit", "query", "close", "capture", "void", "refund"})
+"""Sources of answers, which have no key."""
 
 
 class Fact(Struct, frozen=True, gc=False):

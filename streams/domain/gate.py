@@ -34,7 +34,7 @@ def may_submit(turn: Turn, payment: Payment, channel: str) -> Ruling | None:
 
 def _earlier(turn: Turn, payment: Payment, channel: str) -> Ruling | None:
     """Whether an earlier attempt may have been accepted, or no other one is lawful."""
-    if not all(attempt.refused for attempt in attempts(payment)):
+    if not all(attempt.refused for attempt in payment.made):
         return Ruling(
             "refused", "attempt-in-flight", f"attempt {payment.attempts} of {payment.key} may have been accepted"
         )
@@ -75,9 +75,9 @@ def may_resend(payment: Payment, contract: Contract, at: int) -> bool:
     idempotency = contract.idempotency
     if not contract.resubmits or idempotency is None or "submit" not in idempotency.operations:
         return False
-    if contract.isolation == "manual" or attempts(payment)[-1].refused:
+    if contract.isolation == "manual" or payment.made[-1].refused:
         return False
-    attempt = attempts(payment)[-1]
+    attempt = payment.made[-1]
     if attempt.sends >= contract.most_submits:
         return False
     forgotten = None if idempotency.life_s is None else attempt.at + idempotency.life_s * SECOND_MS
@@ -88,27 +88,19 @@ def may_resend(payment: Payment, contract: Contract, at: int) -> bool:
 
 def sent_again(payment: Payment, at: int) -> None:
     """The last attempt was sent once more."""
-    *earlier, attempt = attempts(payment)
+    *earlier, attempt = payment.made
     payment.tries = (*earlier, structs.replace(attempt, sends=attempt.sends + 1, last_at=at))
     payment.resends += 1
 
 
-def attempts(payment: Payment) -> tuple[Attempt, ...]:
-    """Every attempt that was made."""
-    if payment.tries or not payment.attempts:
-        return payment.tries
-    assert payment.started_at is not None
-    return (Attempt(payment.channel, payment.started_at),)
-
-
 def attempt_at(payment: Payment, channel: str) -> Attempt | None:
     """The last attempt at a channel."""
-    return next((one for one in reversed(attempts(payment)) if one.channel == channel), None)
+    return next((one for one in reversed(payment.made) if one.channel == channel), None)
 
 
 def refuse_attempt(payment: Payment, channel: str, evidence: str, *, whole: bool) -> None:
     """Keep the evidence that the last attempt at `channel` was not accepted: one sending of it, or the `whole` of it."""
-    payment.tries = attempts(payment)
+    payment.tries = payment.made
     refused = attempt_at(payment, channel)
     if refused is None or refused.refused is not None:
         return

@@ -32,6 +32,8 @@ class Paid(Struct, array_like=True, frozen=True, gc=False):
 
     transaction: str
     ref: str
+    channel: str = ""
+    """Who stated it; empty: the operation's own channel."""
 
 
 class Refusal(Struct, array_like=True, frozen=True, gc=False):
@@ -163,6 +165,14 @@ class Payment(Struct, array_like=True, gc=False):
         """Whether its money stands for the order: by its success, or because people let late money pay after all."""
         return self.state == SUCCESS or (self.funds is not None and self.funds.fulfilled)
 
+    @property
+    def made(self) -> tuple[Attempt, ...]:
+        """Every attempt that was made."""
+        if self.tries or not self.attempts:
+            return self.tries
+        assert self.started_at is not None
+        return (Attempt(self.channel, self.started_at),)
+
     def pays_same(self, other: Payment) -> bool:
         """Whether both pay the same thing: one merchant's one business code of this order (R-037)."""
         return self.merchant == other.merchant and self.biz_code == other.biz_code
@@ -279,10 +289,19 @@ class Order(Struct, array_like=True, gc=False):
     conflicts: tuple[Conflict, ...] = ()
     cards: tuple[CardEntry, ...] = ()
     operations: tuple[Operation, ...] = ()
+    age_at: int | None = None
+    """When it shrinks to a stub, if nothing is heard of it until then; None while something is open."""
+    kept: bytes = b""
+    """What a stub remembers of its evidence (see `age`): keys and payload hashes, one after the other."""
 
 
 def due(order: Order) -> int | None:
-    """The earliest moment at which time alone asks for something, in milliseconds, or None."""
+    """The earliest moment at which something falls due, in milliseconds, or None."""
+    return order.age_at or pressing(order)
+
+
+def pressing(order: Order) -> int | None:
+    """The earliest moment at which time alone asks for something of the order's operations; nothing does once only age is left."""
     moments = [moment for payment in order.payments for moment in _of_payment(order, payment) if moment is not None]
     if order.operations:
         moments += [moment for one in order.operations for moment in _of_operation(one) if moment is not None]

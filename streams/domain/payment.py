@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from streams.domain import captures, gate, legs, refunds, returns
+from streams.domain import captures, gate, legs, links, refunds, returns
 from streams.domain.events import Answer, Callback
 from streams.domain.moment import milliseconds
 from streams.domain.order import NOTHING, Payment
@@ -105,6 +105,8 @@ def _authorised(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fa
     after = MACHINE[before].get("authorised")
     if after is None:
         return STALE
+    if event.transaction and before != AUTHORIZED and not links.claim(turn, payment, event, fact):
+        return links.not_paid_by(turn, payment, event, fact)
     payment.transaction = event.transaction or payment.transaction
     funds = payment.funds or NOTHING
     stated = event.auth_expires_at
@@ -142,12 +144,15 @@ def _success(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact,
     transaction = event.transaction
     if not transaction or event.amount is None or event.currency is None:
         return doubt(turn, payment, fact, INCOMPLETE)
+    free = len(turn.order.payments) == 1 or links.claim(turn, payment, event, fact)
     if after is None and before != SUCCESS:
-        contest_success(turn, payment, transaction, fact)
+        contest_success(turn, payment, transaction, fact, channel=links.elsewhere(payment, event))
         return Ruling("illegal", "late-success")
+    if after is not None and not free:
+        return links.not_paid_by(turn, payment, event, fact)
     _keep(payment, event)
     if after is None:
-        return _again(turn, payment, transaction, fact)
+        return _again(turn, payment, transaction, event, fact)
     if before == AUTHORIZED:
         payment.funds = captures.taken(payment, payment.amount, by_word=True)
     payment.transaction = transaction
@@ -156,13 +161,13 @@ def _success(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact,
     return SECOND if legs.paid(turn, payment, payment.amount, payment.key, fact) else APPLIED["success"]
 
 
-def _again(turn: Turn, payment: Payment, transaction: str, fact: Fact) -> Ruling:
+def _again(turn: Turn, payment: Payment, transaction: str, event: Callback | Answer, fact: Fact) -> Ruling:
     """Another word of success: of the same transaction it confirms; of another one, money came twice (R-040)."""
     if payment.transaction is None:  # a capture paid it, and nobody has named the payment's own transaction before
         payment.transaction = transaction
     if transaction == payment.transaction:
         return ALREADY
-    contest_success(turn, payment, transaction, fact)
+    contest_success(turn, payment, transaction, fact, channel=links.elsewhere(payment, event))
     return Ruling("conflict", "second-transaction")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from streams.domain import gate, identity, ledger, legs, operations
+from streams.domain import gate, identity, ledger, legs, links, operations
 from streams.domain.tables import COMES_BACK, EXITS, SUCCESS
 from streams.domain.turn import Ruling, Turn
 
@@ -50,7 +50,7 @@ def _unfit(conflict: Conflict, command: Resolve) -> Ruling | None:
 
 def _act(turn: Turn, conflict: Conflict, command: Resolve) -> Ruling | None:
     payment = _payment(turn, conflict)
-    late = 0 if payment is None else _late(payment)
+    late = 0 if payment is None else _late(turn, payment)
     if command.action == "close":
         if late and "fulfil" in EXITS.get(conflict.kind, frozenset()):
             return Ruling("refused", "money-waits", "decide about the money first: refund or fulfil")
@@ -75,10 +75,14 @@ def _payment(turn: Turn, conflict: Conflict) -> Payment | None:
     return None
 
 
-def _late(payment: Payment) -> int:
-    """Money that nobody posted and nobody has decided about: of successes after the end, of duplicates, of second transactions."""
+def _late(turn: Turn, payment: Payment) -> int:
+    """Money that nobody posted and nobody has decided about: of successes after the end, of duplicates, of second transactions.
+
+    A transaction that has paid another payment brought no second money.
+    """
     posted = payment.state == SUCCESS and not payment.money.duplicate
-    unposted = len(payment.paid) - posted - payment.money.decided
+    brought = [paid for paid in payment.paid if not links.pays_another(turn.order, payment, paid)]
+    unposted = len(brought) - posted - payment.money.decided
     return payment.amount if unposted > 0 else 0
 
 

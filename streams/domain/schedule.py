@@ -24,10 +24,23 @@ MOST_RETRIES: Final = 8
 
 
 def retry_after(failures: int) -> int | None:
-    """Seconds until what failed is tried again: ascending, the last distance repeats; None after the eighth failure (R-084)."""
+    """Seconds until what has failed `failures` times is tried again: ascending, the last distance repeats; None after the eighth.
+
+    For handling outside the law that repeats without a side effect at a channel (R-084): the notifier's deliveries, and a connector's
+    calls that certainly never left, or only ask. The law itself never calls it. Evidence cannot fail to be handled: it is decided,
+    waits, or is a dead letter. And a request to a channel follows its lease and the gate, or the query schedule (R-052).
+    """
+    if failures < 1:
+        raise ValueError(f"failures is {failures}; count the one that has just happened, from 1")
     if failures >= MOST_RETRIES:
         return None
     return RETRIES_S[min(failures, len(RETRIES_S)) - 1]
+
+
+def retry_at(failed_at: int, failures: int) -> int | None:
+    """The moment of the next try after a failure at `failed_at`, both in milliseconds, UTC; None: give it up, as a dead letter (R-084)."""
+    after = retry_after(failures)
+    return None if after is None else failed_at + after * SECOND_MS
 
 
 def stuck(target: Target) -> bytes:

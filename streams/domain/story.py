@@ -9,10 +9,11 @@ from datetime import datetime  # noqa: TC003  msgspec reads the annotation
 
 from msgspec import Struct
 
-from streams.domain import balance, gate, identity
+from streams.domain import balance, identity
+from streams.domain.age import ENTRY
 from streams.domain.layers import Layers  # noqa: TC001  msgspec reads the annotation
 from streams.domain.moment import moment
-from streams.domain.order import Conflict, Operation, Order, Parked, Payment, Target, due, lapses_at
+from streams.domain.order import Conflict, Operation, Order, Parked, Payment, Target, lapses_at, pressing
 from streams.domain.rules import RULES
 from streams.domain.schedule import ref_of
 from streams.domain.tables import AUTHORIZED, INIT, KINDS, OPEN, SUCCESS
@@ -108,7 +109,7 @@ def story(order: Order, at: int) -> Story:
         at=moment(at),
         decisions=order.seq,
         duplicates=order.duplicates,
-        forgotten=order.forgotten,
+        forgotten=order.forgotten + len(order.kept) // ENTRY,
         payments=tuple(_payment(order, payment) for payment in order.payments),
         operations=tuple(_operation(operation) for operation in order.operations),
         evidence=tuple(
@@ -126,7 +127,7 @@ def story(order: Order, at: int) -> Story:
         ),
         open=tuple(_open_item(order, conflict) for conflict in order.conflicts if conflict.open),
         waiting=tuple(_waiting(order, parked) for parked in order.parked),
-        next_due=_maybe(due(order)),
+        next_due=_maybe(pressing(order)),
     )
 
 
@@ -187,7 +188,7 @@ def _awaited(order: Order, payment: Payment) -> Awaited | None:
         return Awaited("a capture, or the end of the hold", "trade domain", _maybe(lapses))
     if payment.state not in OPEN:
         return None
-    if all(attempt.refused for attempt in gate.attempts(payment)):
+    if all(attempt.refused for attempt in payment.made):
         return Awaited("another attempt, or a close command; no attempt was accepted", "trade domain", None)
     return _final_word(payment)
 

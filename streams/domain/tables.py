@@ -97,7 +97,8 @@ DISPUTE: Final[Mapping[str, Mapping[str, str]]] = {
 OPEN: Final = frozenset({PAYING, UNKNOWN, REFUNDING})
 """A request is out: money may move, so no other request for the same money may leave (R-157)."""
 UNPAID: Final = frozenset({FAIL, CLOSED, VOIDED, EXPIRED})
-"""Ended without money: another payment may take its place."""
+"""Ended without money: another payment may take its place. Outward they are one conclusion, that no payment occurred (R-136), so a
+failure and a close of one payment agree: the first names the state, every one is kept as a fact against a success that may come."""
 NOT_YET_PAID: Final = frozenset({INIT, PAYING, UNKNOWN, AUTHORIZED})
 RESERVED: Final = frozenset({INIT, REFUNDING, UNKNOWN, SUCCESS})
 """A refund in these states holds its amount; one that failed or came back has given it up."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from streams.domain import legs
+from streams.domain import age, legs
 from streams.domain.captures import let_go
 from streams.domain.gate import may_resend, sent_again
 from streams.domain.order import Parked, Payment, Target, closing_at, due, lapses_at
@@ -31,9 +31,12 @@ def fire(turn: Turn, at: int, free: Callable[[Turn], None]) -> None:
         if not first:
             turn.open()
         first = False
-        if not (_fire_payments(turn, moment) or _fire_operations(turn, moment)):
+        if _reached(turn.order.age_at, moment):
+            age.shrink(turn)
+        elif not (_fire_payments(turn, moment) or _fire_operations(turn, moment)):
             _park_window_over(turn, moment)
         free(turn)
+        age.rest(turn)
 
 
 def _reached(moment: int | None, now: int) -> bool:

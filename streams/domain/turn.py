@@ -7,6 +7,7 @@ message names its decision, and every decision names its messages.
 from __future__ import annotations
 
 from copy import copy
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
@@ -23,6 +24,7 @@ from streams.domain.decisions import (
     OperationUpdate,
     PaymentSuccess,
     PaymentUpdate,
+    Said,
     Severity,
     Source,
     Verb,
@@ -31,9 +33,12 @@ from streams.domain.decisions import (
 )
 from streams.domain.moment import moment
 from streams.domain.order import MAX_CONFLICTS, MAX_SEEN, Conflict, Operation, Order, Payment, Seen, Target
+from streams.domain.standing import standing
 from streams.domain.tables import KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streams.domain.facts import Fact
 
 
@@ -51,10 +56,11 @@ class Ruling(NamedTuple):
 class Turn:
     """The order being decided, and the messages so far. `at` is milliseconds, UTC.
 
-    `moved` tells that an operation appeared or changed its state, so that what waited may be heard now.
+    `moved` tells that an operation appeared or changed its state, so that what waited may be heard now. `was` are the operations before
+    the decision, so that it can tell which it has changed.
     """
 
-    __slots__ = ("at", "caused", "contracts", "decision", "ledger", "moment", "moved", "order", "says")
+    __slots__ = ("at", "caused", "contracts", "decision", "ledger", "moment", "moved", "order", "raised", "says", "was")
 
     def __init__(self, order: Order, at: int, contracts: Contracts) -> None:
         self.order = copy(order)
@@ -66,7 +72,8 @@ class Turn:
         self.says: list[Message] = []
         self.moved = False
         self.set_time(at)
-        self.open()
+        self.was: tuple[Sequence[Payment], Sequence[Operation]] = order.payments, order.operations
+        self._open()
 
     def set_time(self, at: int) -> None:
         self.at = at
@@ -74,10 +81,16 @@ class Turn:
 
     def open(self) -> None:
         """Begin the next decision."""
+        order = self.order
+        self.was = [copy(payment) for payment in order.payments], [copy(operation) for operation in order.operations]
+        self._open()
+
+    def _open(self) -> None:
         self.order.seq += 1
         self.decision = identity.decision_id(self.order, self.order.seq)
         self.caused: list[str] = []
         self.ledger: list[LedgerEntry] = []
+        self.raised: list[Discrepancy] = []
 
     def contract(self, channel: str) -> Contract:
         return self.contracts.get(channel, DEFAULT)
@@ -285,24 +298,24 @@ class Turn:
                 self.settle(known.id, evidence, detail)
 
     def tell(self, entry: Conflict, status: str, name: str, evidence: str, detail: str) -> None:
-        self.say(
-            Discrepancy(
-                id=name,
-                revision=entry.revision,
-                status=status,  # type: ignore[arg-type]
-                kind=entry.kind,
-                severity=entry.severity,  # type: ignore[arg-type]
-                ref=entry.ref,
-                order_id=self.order.order_id,
-                payment_no=entry.payment_no,
-                evidence=evidence,
-                owner=KINDS[entry.kind].owner,
-                decision=self.decision,
-                decided_at=self.moment,
-                detail=detail,
-                deadline=moment((entry.opened_at or self.at) + KINDS[entry.kind].hours * HOUR_MS),
-            )
+        told = Discrepancy(
+            id=name,
+            revision=entry.revision,
+            status=status,  # type: ignore[arg-type]
+            kind=entry.kind,
+            severity=entry.severity,  # type: ignore[arg-type]
+            ref=entry.ref,
+            order_id=self.order.order_id,
+            payment_no=entry.payment_no,
+            evidence=evidence,
+            owner=KINDS[entry.kind].owner,
+            decision=self.decision,
+            decided_at=self.moment,
+            detail=detail,
+            deadline=moment((entry.opened_at or self.at) + KINDS[entry.kind].hours * HOUR_MS),
         )
+        self.raised.append(told)
+        self.say(told)
 
     # -- the end of a decision
 
@@ -341,8 +354,9 @@ class Turn:
         payment: Target | None = None,
         before: str | None = None,
         fact: Fact | None = None,
+        said: Said | None = None,
     ) -> None:
-        """Say the decision itself, last: it names all it caused."""
+        """Say the decision itself, last: it names all it caused, and how each operation that it changed stands now."""
         self.says.append(
             Decision(
                 id=self.decision,
@@ -364,5 +378,16 @@ class Turn:
                 ledger=tuple(self.ledger),
                 marks=("CLOCK_SUSPECT",) if fact is not None and fact.clock_suspect else (),
                 detail=ruling.detail,
+                said=said,
+                operations=tuple([standing(self.order, one) for one in self._changed()]),
+                discrepancies=tuple(self.raised),
             )
         )
+
+    def _changed(self) -> list[Target]:
+        """The operations that this decision changed or made; they are only ever added at the end."""
+        payments, operations = self.was
+        changed: list[Target] = [one for one, was in zip_longest(self.order.payments, payments) if one != was]
+        if self.order.operations:
+            changed += [one for one, was in zip_longest(self.order.operations, operations) if one != was]
+        return changed

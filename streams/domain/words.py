@@ -193,7 +193,7 @@ def succeed(turn: Turn, target: Target, fact: Fact, after: str, *, transaction: 
     target.evidence = fact.evidence
     target.success_at = fact.time
     target.sequence = sequence
-    target.paid = (*target.paid, Paid(transaction, fact.ref))
+    keep_success(turn, target, transaction, fact)
     await_final(turn, target, fact.ref)
     turn.enter(target, after, before)
 
@@ -247,16 +247,22 @@ def reference(target: Target, event: Word) -> str | None:
 # -- contradictions
 
 
-def contest_success(turn: Turn, target: Target, transaction: str, fact: Fact) -> bool:
+def keep_success(turn: Turn, target: Target, transaction: str, fact: Fact, *, channel: str = "") -> tuple[Paid, bool]:
+    """The fact that a transaction succeeded, against every other one that did; True if it was not known before."""
+    for known in target.paid:
+        if known.transaction == transaction:
+            return known, False
+    paid = Paid(transaction, fact.ref, channel)
+    for other in target.paid:
+        _contest_twice(turn, target, other, paid, fact)
+    if len(target.paid) < MAX_FACTS:
+        target.paid = (*target.paid, paid)
+    return paid, True
+
+
+def contest_success(turn: Turn, target: Target, transaction: str, fact: Fact, *, channel: str = "") -> bool:
     """A success the machine refuses, against every failure of the operation; True if this transaction was not known before."""
-    paid = next((known for known in target.paid if known.transaction == transaction), None)
-    new = paid is None
-    if paid is None:
-        paid = Paid(transaction, fact.ref)
-        for other in target.paid:
-            _contest_twice(turn, target, other, paid, fact)
-        if len(target.paid) < MAX_FACTS:
-            target.paid = (*target.paid, paid)
+    paid, new = keep_success(turn, target, transaction, fact, channel=channel)
     if target.state in SUCCEEDED:
         for refusal in target.refusals:
             contest_pair(turn, target, paid, refusal, fact, severity=refusal.severity)

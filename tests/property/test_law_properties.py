@@ -9,15 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.codec import dump, load
+from streams.domain.age import settled, thin
 from streams.domain.decisions import KINDS, Decision, Discrepancy, PaymentSuccess, message_id
 from streams.domain.implied import implied
 from streams.domain.order import due
+from streams.domain.standing import standing
 from streams.domain.story import story
 from streams.domain.tables import MACHINE, OPEN, UNPAID
 from tests.support.lives import TRUSTED, answers, callbacks, life, play, rich_life
 from tests.support.worlds import World
 
 if TYPE_CHECKING:
+    from streams.domain.decisions import Message
     from streams.domain.events import Answer, Callback, Event
 
 TERMINAL = {state for state, moves in MACHINE.items() if not moves}
@@ -33,7 +36,7 @@ def begun() -> World:
 @given(life())
 def test_what_the_state_implies_is_what_was_sent(events: list[tuple[int, Event]]):
     world = play(events)
-    world.wind(200_000)
+    world.wind(401 * 86_400)
     sent = [(KINDS[type(message)], message_id(message)) for message in world.said]
     assert len(set(sent)) == len(sent), "an id was minted twice"
     assert set(sent) == set(implied(world.order)) if world.order is not None else not sent
@@ -42,11 +45,27 @@ def test_what_the_state_implies_is_what_was_sent(events: list[tuple[int, Event]]
 @given(rich_life())
 def test_what_a_rich_life_implies_is_what_was_sent(events: list[tuple[int, Event]]):
     world = play(events, TRUSTED)
-    world.wind(200_000)
+    world.wind(401 * 86_400)
     sent = [(KINDS[type(message)], message_id(message)) for message in world.said]
     assert len(set(sent)) == len(sent), "an id was minted twice"
     assert world.order is not None
     assert set(sent) == set(implied(world.order))
+
+
+@given(rich_life())
+def test_the_decisions_alone_tell_how_every_operation_stands_and_every_discrepancy(events: list[tuple[int, Event]]):
+    """R-101, R-118: who folds the decisions has what the state has, and what the other topics carry."""
+    world = play(events, TRUSTED)
+    world.wind(200_000)
+    assert world.order is not None
+    told = {}
+    for message in world.said:
+        if isinstance(message, Decision):
+            told.update({(one.merchant, one.number): one for one in message.operations})
+    now = [standing(world.order, target) for target in (*world.order.payments, *world.order.operations)]
+    assert told == {(one.merchant, one.number): one for one in now}
+    decided = [one for message in world.said if isinstance(message, Decision) for one in message.discrepancies]
+    assert decided == [message for message in world.said if isinstance(message, Discrepancy)]
 
 
 @given(life())
@@ -205,3 +224,74 @@ def test_evidence_before_the_start_ends_where_evidence_after_it_ends(evidence: l
         world.tell(one)
     assert world.state() == late.state()
     assert world.open_conflicts() == late.open_conflicts()
+
+
+PAID = ("create P1", "start P1", "callback P1 SUCCESS e=E1 t=X1")
+HELD = (
+    "create P1",
+    "start P1",
+    "callback P1 AUTHORIZED e=E1 t=X1",
+    "capture C1 of=P1 a=300",
+    "captured C1 of=P1 SUCCESS t=C a=300",
+)
+RESTING = (
+    PAID,
+    (*PAID, "back R1 of=P1 a=300", "returned R1 of=P1 SUCCESS t=RX a=300", "layer R1 of=P1 merchant PROCESSING e=E2"),
+    (*PAID, "back R1 of=P1 a=300", "returned R1 of=P1 FAILED a=300", "dispute P1 OPEN e=E2", "dispute P1 WON e=E3"),
+    (*PAID, "callback P1 FAILED e=E2 t=X1", "decide close about=ILLEGAL_TRANSITION", "purchase P1 e=E3"),
+    (*PAID, "notice - of=P1 SUCCESS e=E2 r=RX a=300", "decide book about=CHANNEL_ONLY"),
+    (*PAID, "callback P1 PENDING a=- t=", "decide close about=MISSING_DEDUP_KEY"),
+    ("create P1", "start P1", "callback P1 FAILED e=E1", "create P2", "start P2", "callback P2 SUCCESS e=E2 t=X2"),
+    (
+        "create P1",
+        "start P1",
+        "callback P1 FAILED e=E1",
+        "callback P1 SUCCESS e=E2 t=X1",
+        "decide fulfil about=LATE_SUCCESS",
+    ),
+    ("create P1", "start P1", "close P1 SUCCESS a=-", "query P1 FAILED"),
+    ("create P1", "+900 tick"),
+    (*HELD, "release P1 SUCCESS e=E2"),
+    (*HELD[:3], "void V1 of=P1", "voided V1 of=P1 SUCCESS"),
+    ("start P1",),
+)
+"""Lives that end with nothing open."""
+
+
+@given(st.sampled_from(RESTING), st.lists(st.integers(0, 8), max_size=4), rich_life())
+def test_a_stub_answers_as_the_whole_order_would_have(
+    rows: tuple[str, ...], again: list[int], late: list[tuple[int, Event]]
+):
+    """The same verdicts by the same rules, the same states, the same messages, whatever comes late and whatever comes again."""
+    whole = World(TRUSTED)
+    for row in rows:
+        whole.row(row)
+    assert whole.order is not None
+    assert settled(whole.order)
+    stub = World(TRUSTED, at=whole.at, order=thin(whole.order))
+    known = len(whole.said)
+    repeated = [row for row in rows if not row.startswith(("decide", "+"))]
+    for world in (whole, stub):
+        for index in again:
+            world.row(repeated[index % len(repeated)])
+        for seconds, one in late:
+            world.at += seconds * 1000
+            world.tell(one)
+    assert [essence(message) for message in whole.said[known:]] == [essence(message) for message in stub.said]
+    assert whole.open_conflicts() == stub.open_conflicts()
+
+
+def essence(message: Message) -> object:
+    if isinstance(message, Decision):
+        return (
+            message.id,
+            message.verdict,
+            message.rule,
+            message.before,
+            message.after,
+            message.messages,
+            message.ledger,
+        )
+    if isinstance(message, Discrepancy):
+        return (message_id(message), message.kind, message.status, message.severity, message.ref)
+    return message

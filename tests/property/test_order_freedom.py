@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.domain.decisions import PaymentSuccess
 from streams.domain.events import Answer, Callback, RefundNotice
 from streams.domain.identity import event_key
 from streams.domain.tables import UNPAID
@@ -37,6 +38,10 @@ def of_refund(draw: st.DrawFn) -> RefundNotice | Answer:
         order_id="O1", payment_no="P1", refund_no="R1", channel="chA", status=word, event_id=f"N{draw(st.integers(0, 12))}",
         refund_transaction=reference, amount=draw(mostly(300, 299)), currency="USD",
     )  # fmt: skip
+
+
+def close_answer(word: str) -> Answer:
+    return Answer(request="close", order_id="O1", payment_no="P1", channel="chA", status=word)
 
 
 def distinct(evidence: list[Any]) -> list[Any]:
@@ -109,6 +114,69 @@ def test_up_to_seven_pieces_about_a_refund(orders: tuple[list[Any], list[Any]]):
 )
 def test_up_to_seven_pieces_about_a_hold(orders: tuple[list[Any], list[Any]]):
     agree(heard(BEGUN, orders[0]), heard(BEGUN, orders[1]), "P1")
+
+
+@given(
+    two_orders(
+        st.lists(
+            st.one_of(
+                callbacks(ids=12, words=("FAILED", "CLOSED", "DECLINED_RETRYABLE", "PENDING", "TIMEOUT")),
+                st.builds(close_answer, st.sampled_from(("SUCCESS", "CLOSED", "PENDING"))),
+            ),
+            min_size=1,
+            max_size=7,
+        )
+    )
+)
+def test_failures_and_closes_agree_and_a_later_success_is_contested_against_each(orders: tuple[list[Any], list[Any]]):
+    """R-136: FAIL and CLOSED are one conclusion; which of them stands is all that the order of arrival may tell."""
+    ends = [heard(BEGUN, pieces) for pieces in orders]
+    for world in ends:
+        assert not any(kind in CONTRADICTIONS for kind, _, _ in world.items())
+    facts = []
+    for world in ends:
+        assert world.order is not None
+        payment = world.order.payments[0]
+        facts.append((payment.state in UNPAID or payment.state, {refusal.fact for refusal in payment.refusals}))
+        world.row("callback P1 SUCCESS e=LATE t=X9")
+    assert facts[0] == facts[1]
+    assert ends[0].open_conflicts() == ends[1].open_conflicts()
+
+
+def named(number: str, index: int, word: str, transaction: str) -> Callback:
+    return Callback(
+        order_id="O1", payment_no=number, channel="chA", status=word, event_id=f"{number}-{index}", transaction=transaction,
+        amount=1000, currency="USD",
+    )  # fmt: skip
+
+
+@given(
+    two_orders(
+        st.lists(
+            st.builds(
+                named,
+                st.sampled_from(("P1", "P2")),
+                st.integers(0, 9),
+                st.sampled_from(("SUCCESS", "SUCCESS", "FAILED", "CLOSED", "PENDING", "TIMEOUT")),
+                st.sampled_from(("X1", "X1", "X2")),
+            ),
+            min_size=1,
+            max_size=7,
+        )
+    )
+)
+def test_up_to_seven_pieces_about_two_payments_that_share_transactions(orders: tuple[list[Any], list[Any]]):
+    """R-040, R-105: one transaction is contested once, whichever payment had it first, and pays at most one of them."""
+    begun = ("create P1 biz_code=goods", "start P1", "create P2 biz_code=freight", "start P2")
+    one, other = heard(begun, orders[0]), heard(begun, orders[1])
+    assert one.open_conflicts() == other.open_conflicts()
+    for world in (one, other):
+        paid_by = [message.transaction for message in world.said if isinstance(message, PaymentSuccess)]
+        assert len(paid_by) == len(set(paid_by))
+    if not one.items():
+        assert [one.state(n) in UNPAID or one.state(n) for n in (0, 1)] == [
+            other.state(n) in UNPAID or other.state(n) for n in (0, 1)
+        ]
 
 
 @given(st.lists(st.one_of(callbacks(ids=12), answers()), max_size=7))

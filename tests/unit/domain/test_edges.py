@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from streams.domain import balance
+from streams.domain import balance, schedule
 from streams.domain.contract import Contract, Failures, Idempotency
 from streams.domain.decisions import Decision
 from streams.domain.events import Raw, Release
 from streams.domain.identity import discrepancy_id, event_key, said
 from streams.domain.order import MAX_OPERATIONS, Operation
 from streams.domain.refunds import MAX_CHANNEL_REFUNDS
-from streams.domain.schedule import retry_after
+from streams.domain.schedule import retry_after, retry_at
 from streams.domain.why import why
 from tests.support.worlds import World
 
@@ -335,7 +336,24 @@ def last_item(world: World) -> str:
 
 def test_failed_handling_is_tried_again_in_an_ascending_series_and_then_no_more() -> None:
     """R-084."""
-    assert [retry_after(failures) for failures in range(1, 9)] == [1, 5, 30, 300, 1800, 1800, 1800, None]
+    assert [retry_after(failures) for failures in range(1, 10)] == [1, 5, 30, 300, 1800, 1800, 1800, None, None]
+
+
+def test_the_retry_moment_is_counted_from_the_failure():
+    assert (retry_at(1_000, 1), retry_at(1_000, 4), retry_at(1_000, 8)) == (2_000, 301_000, None)
+
+
+@pytest.mark.parametrize("failures", [0, -1])
+def test_a_retry_without_a_failure_is_a_bug_and_no_long_wait(failures: int):
+    with pytest.raises(ValueError, match="count the one that has just happened"):
+        retry_at(0, failures)
+
+
+def test_the_law_itself_never_retries_by_the_series():
+    """R-052: what the law sends again passes the gate within a lease, or the query schedule; so no other file may call the series."""
+    law = [path for path in Path(schedule.__file__).parent.glob("*.py") if path.name != "schedule.py"]
+    assert len(law) > 20
+    assert not [path.name for path in law if "retry_after" in path.read_text() or "retry_at" in path.read_text()]
 
 
 def test_without_an_id_the_transaction_type_and_status_are_the_key_of_a_release() -> None:

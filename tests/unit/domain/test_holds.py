@@ -11,6 +11,11 @@ CONTRACTS: dict[str, dict[str, Contract]] = {
     "a category may be cleared above the hold, to the unit": {"chA": Contract(overcapture_pct={"restaurant": 20})},
 }
 CASES: dict[str, str] = {
+    "a hold of another amount is none of ours (R-078)": """
+    create P1                                       -> applied created INIT
+    start P1                                        -> applied start INIT>PAYING SUBMIT
+    callback P1 AUTHORIZED e=1 t=X1 a=999           -> conflict amount-differs PAYING AMOUNT_MISMATCH:high:1:opened
+    """,
     "a hold is taken in parts, never beyond what is there and in flight, and each part once": """
     create P1                                       -> applied created INIT
     start P1                                        -> applied start INIT>PAYING SUBMIT

@@ -119,6 +119,22 @@ CASES: dict[str, str] = {
     give-up P1                                      -> applied close-asked PAYING CLOSE
     close P1 SUCCESS a=-                            -> applied closed PAYING>CLOSED
     """,
+    "a failure and then a confirmed close agree, and both stand against a late success (R-136)": """
+    create P1                                       -> applied created INIT
+    start P1                                        -> applied start INIT>PAYING SUBMIT
+    callback P1 FAILED e=F                          -> applied failure PAYING>FAIL
+    close P1 SUCCESS a=-                            -> stale ended-already FAIL
+    callback P1 SUCCESS e=S t=X1                    -> \
+        illegal late-success FAIL LATE_SUCCESS:high:S:opened LATE_SUCCESS:high:S:opened
+    """,
+    "a confirmed close and then a failure agree, and both stand against a late success (R-136)": """
+    create P1                                       -> applied created INIT
+    start P1                                        -> applied start INIT>PAYING SUBMIT
+    close P1 SUCCESS a=-                            -> applied closed PAYING>CLOSED
+    callback P1 FAILED e=F                          -> stale ended-already CLOSED
+    callback P1 SUCCESS e=S t=X1                    -> \
+        illegal late-success CLOSED LATE_SUCCESS:high:S:opened LATE_SUCCESS:high:S:opened
+    """,
     "a payment of which no attempt was accepted is given up at once": """
     create P1                                       -> applied created INIT
     start P1                                        -> applied start INIT>PAYING SUBMIT

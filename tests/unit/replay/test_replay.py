@@ -203,12 +203,21 @@ def test_a_leg_beyond_the_total_is_a_duplicate_and_its_failure_leaves_nothing_sh
     legs = [PAID | {"amount": 400}, PAYING | {"op": "P2", "amount": 600}, PAYING | {"op": "P3", "amount": 600}]
     given = {"ops": legs, "orders": {"O1": {"total": 1000}}}
     last = success(op="P3", amount=600, event_id="E3", txn="X3")
-    outcome = play(tmp_path, given, success(op="P2", amount=600), last)
+    second = success(op="P2", amount=600, txn="X2")
+    outcome = play(tmp_path, given, second, last)
     assert [(one["type"], one["ref"]) for one in outcome["discrepancies"]] == [("DUPLICATE_PAYMENT", "P3")] * 1
     assert (outcome["success_events"], outcome["captured"], outcome["orders"]) == (1, {"O1": 1600}, {"O1": "PAID"})
     assert [entry["ref"] for entry in outcome["ledger"]] == ["P2"]
-    outcome = play(tmp_path, given, success(op="P2", amount=600), last | {"status": "FAILED"})
+    outcome = play(tmp_path, given, second, last | {"status": "FAILED"})
     assert outcome["discrepancies"] == []
+
+
+def test_two_paid_operations_of_one_order_are_a_duplicate_also_by_one_transaction(tmp_path: Path):
+    """R-040: the second is neither announced nor posted, so nothing else needs a person."""
+    given = {"ops": [PAYING, PAYING | {"op": "P2"}]}
+    outcome = play(tmp_path, given, success(), success(op="P2", event_id="E2"))
+    assert [(one["type"], one["ref"]) for one in outcome["discrepancies"]] == [("DUPLICATE_PAYMENT", "P2")]
+    assert (outcome["success_events"], [entry["ref"] for entry in outcome["ledger"]]) == (1, ["P1"])
 
 
 def test_a_given_hold_of_nothing_ends_without_a_release(tmp_path: Path):
@@ -235,7 +244,7 @@ def test_items_that_stood_at_the_start_are_settled_or_left_and_never_repeated(tm
     ]
     given = {"ops": part, "orders": {"O1": {"total": 1000}}, "discrepancies": [legs]}
     assert play(tmp_path, given)["orders"] == {"O1": "PARTIALLY_PAID"}
-    outcome = play(tmp_path, given, success(op="P3", amount=600))
+    outcome = play(tmp_path, given, success(op="P3", amount=600, txn="X3"))
     assert (outcome["resolved"], outcome["success_events"]) == (["PARTIAL_TENDER:O1"], 1)
 
 
