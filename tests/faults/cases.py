@@ -115,6 +115,8 @@ class Case(Stage):
         await self.produce(records, event, at)
         if is_cut_short:
             await until(lambda: len(self.awake()) < is_cut_short, f"a worker falls at {following}")
+            if not any('"told"' in member.log() for member in self.members.values()):
+                self.facts.say(f"a worker fell, but not at {following}")
         elif self.awake() and not self.slow_at_work():
             await self.handled()
         return None
