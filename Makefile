@@ -37,7 +37,7 @@ unit: $(STAMP) ## tests that need no service
 integration: $(STAMP) ## tests on a real Kafka
 	$(BIN)/python -m pytest tests/integration
 
-faults: $(STAMP) ## seeded fault runs; SEEDS="7 11" repeats some
+faults: $(STAMP) ## seeded fault runs, toy and payments in turn; SEEDS="7 11" repeats some
 	$(BIN)/python -m tests.faults.run $(if $(SEEDS),--seeds "$(SEEDS)")
 
 bench: $(STAMP) ## the benchmarks of docs/benchmarks.md

@@ -212,8 +212,8 @@ def traffic(orders: int, seed: int, prefix: str = "ORD") -> Traffic:
     """`orders` lives, interleaved. The same seed makes the same traffic."""
     rng = random.Random(seed)  # noqa: S311  traffic, not keys
     lives = [_live(f"{prefix}-{number:06d}", rng) for number in range(orders)]
-    placed = sorted(_placed(lives, rng), key=lambda each: each[0])
-    records = [record for _, record in placed]
+    in_time = sorted(placed(lives, rng), key=lambda each: each[0])
+    records = [record for _, record in in_time]
     broken = max(len(BROKEN), int(len(records) * POISON))
     for number in range(broken):
         at = rng.randrange(len(records))
@@ -227,7 +227,7 @@ def _live(order: str, rng: random.Random) -> Life:
     return life
 
 
-def _placed(lives: list[Life], rng: random.Random) -> Iterator[tuple[float, Sent]]:
+def placed(lives: list[Life], rng: random.Random) -> Iterator[tuple[float, Sent]]:
     """Each record with its place in time: an order's events follow one another, late by chance; each topic keeps its order."""
     for number, life in enumerate(lives):
         latest: dict[str, float] = {}

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from streams.domain.order import Order, Target
 
 Fields: TypeAlias = dict[str, Any]
-FAR: Final = "9999-01-01T00:00:00Z"
+FAR: Final = "2200-01-01T00:00:00Z"
+"""The latest time that a stream reads: as good as no expiry."""
 NAMES: Final = {
     "txn": "transaction", "ccy": "currency", "refund_txn": "refund_transaction", "settle_ccy": "settle_currency",
     "event_id": "event_id", "event_time": "event_time", "sequence": "sequence", "version": "version", "fee": "fee",

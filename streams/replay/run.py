@@ -54,13 +54,18 @@ class Run:
         return {event["event_id"]: event["order"] for event in self.events if "event_id" in event and "order" in event}
 
     def play(self) -> Run:
-        for number, event in enumerate(self.events):
-            self._wind(given.instant(str(event.get("recv_time", "")), f"event {number + 1}: recv_time"))
-            if event["type"] == "FAULT":
-                self._fault(event, number)
-            else:
-                self._deliver(event, number)
+        for number in range(len(self.events)):
+            self.step(number)
         return self
+
+    def step(self, number: int) -> None:
+        """The event in this place of the file, at its time."""
+        event = self.events[number]
+        self._wind(given.instant(str(event.get("recv_time", "")), f"event {number + 1}: recv_time"))
+        if event["type"] == "FAULT":
+            self._fault(event, number)
+        else:
+            self._deliver(event, number)
 
     # -- time
 
@@ -136,11 +141,12 @@ class Run:
             event, number, self.orders.get(name), contract, None if total is None else total.total
         )
         for fields in made:
-            self._tell(name, fields, event)
+            self.tell(name, fields, event)
         if event["type"] == "SUBMIT":
             self._call_strays(event)
 
-    def _tell(self, name: str, fields: dict[str, Any], event: dict[str, Any]) -> None:
+    def tell(self, name: str, fields: dict[str, Any], event: dict[str, Any]) -> None:
+        """One event of the product's own, made of an event of the scenario, about the order of this name."""
         present = {field: value for field, value in fields.items() if value is not None}
         try:
             parsed: Event = _convert(_encode(present))
@@ -153,9 +159,10 @@ class Run:
                 ruling = message
                 break
         if type(ruling) is Decision and ruling.source == "command" and ruling.verdict == "refused":
-            self._refused(name, ruling, event)
+            self.refuse(name, ruling, event)
 
-    def _refused(self, name: str, ruling: Decision, event: dict[str, Any]) -> None:
+    def refuse(self, name: str, ruling: Decision, event: dict[str, Any]) -> None:
+        """Our own request was refused: it is rejected, unless it only repeats what is there."""
         key = f"{event['merchant']}/{event['op']}" if event.get("merchant") else event["op"]
         exists = mapping.target_of(self.orders.get(name), event["op"], event.get("merchant")) is not None
         unknown_start = ruling.rule in {"payment-not-found", "not-init"}

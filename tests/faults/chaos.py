@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from streams.dev.kafka import KafkaCluster
-from tests.faults import oracle
+from tests.faults import oracle, subjects
 from tests.faults.crew import ROOT, Crew
-from tests.faults.feed import Feeder
 from tests.faults.worker import JUNK, Spec
 from tests.support.proxy import Proxy
-from tests.support.toy import Toy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +37,7 @@ class Result:
     """What a run ended with."""
 
     plan: Plan
+    topology: str
     facts: oracle.Facts
     seconds: float = 0.0
     events: Counter[str] = field(default_factory=Counter)
@@ -55,7 +54,7 @@ class Result:
             return " ".join(f"{name}={number}" for name, number in sorted(counter.items()) if number)
 
         return (
-            f"seed={self.plan.seed} [{self.plan}] {self.seconds:.0f}s | {show(self.events)} | exits {show(self.exits)}"
+            f"seed={self.plan.seed} {self.topology} [{self.plan}] {self.seconds:.0f}s | {show(self.events)} | exits {show(self.exits)}"
             f" | {show(self.counts)} | {show(self.facts.numbers)} | violations={len(self.violations)}"
         )
 
@@ -73,9 +72,11 @@ class Run:
 
     def __init__(self, plan: Plan, folder: Path, *, code: Path = ROOT, topology: str = "toy") -> None:
         self.plan = plan
+        self.topology = topology
         self.folder = folder
         self.chance = random.Random(f"chaos {plan.seed}")
-        self.toy = Toy(prefix=f"r{plan.seed}", partitions=4)
+        self.subject = subjects.SUBJECTS[topology]
+        self.job = self.subject.job(prefix=f"r{plan.seed}", partitions=4)
         self.began = time.monotonic()
         self.done: Counter[str] = Counter()
         self.crew = Crew(folder, self.chance, self.say, code=code, topology=topology, asleep=plan.kind.asleep)
@@ -89,7 +90,7 @@ class Run:
 
     async def run(self) -> Result:
         fresh(self.folder)
-        self.say(f"seed {self.plan.seed}: {self.plan}: {self.plan.events}")
+        self.say(f"seed {self.plan.seed}: {self.topology}, {self.plan}: {self.plan.events}")
         async with AsyncExitStack() as stack:
             await self.set_up(stack)
             facts = await self.play()
@@ -98,7 +99,9 @@ class Run:
         counts["resumed"] = self.crew.resumed
         for code in set(self.crew.exits) - EXPECTED_EXITS:
             facts.say(f"{self.crew.exits[code]} workers ended with {code}", last_words(self.crew.logs()))
-        return Result(self.plan, facts, time.monotonic() - self.began, self.done, self.crew.exits, counts)
+        return Result(
+            self.plan, self.topology, facts, time.monotonic() - self.began, self.done, self.crew.exits, counts
+        )
 
     def _drop_data(self) -> None:
         for data in self.folder.glob("kafka/*/data"):
@@ -119,7 +122,7 @@ class Run:
         await asyncio.to_thread(self.cluster.start)
         for number, proxy in enumerate(self.proxies, 1):
             proxy.target = ("127.0.0.1", self.cluster.port(number))
-        await self.toy.create(self.cluster.inside, replication=kind.nodes, compaction=kind.compaction, more=[JUNK])
+        await self.job.create(self.cluster.inside, replication=kind.nodes, compaction=kind.compaction, more=[JUNK])
         stack.callback(self.crew.abandon)
 
     def spec(self, number: int) -> Spec:
@@ -127,9 +130,9 @@ class Run:
         return Spec(
             name=f"w{number}",
             bootstrap=self.cluster.bootstrap,
-            prefix=self.toy.prefix,
-            partitions=self.toy.partitions,
-            due_ms=self.toy.due_ms,
+            prefix=self.job.prefix,
+            partitions=self.job.partitions,
+            due_ms=self.job.due_ms,
             seed=plan.seed,
             state_dir=str(self.folder / f"state-w{number}") if plan.table == "rocksdb" else None,
             loop=plan.loop,
@@ -139,13 +142,13 @@ class Run:
 
     async def play(self) -> oracle.Facts:
         """Feed and harm, then calm down, drain, stop and judge."""
-        feeder = Feeder(self.toy, self.cluster.inside, self.plan.seed)
+        feeder = self.subject.feeder(self.job, self.cluster.inside, self.plan.seed)
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(self.crew.watch())
             for number in range(self.plan.workers):
                 self.crew.add(self.spec(number))
             feeding = group.create_task(feeder.run())
-            await self.until(lambda: self.crew.logs().count('"opened"') >= self.toy.partitions, 40)
+            await self.until(lambda: self.crew.logs().count('"opened"') >= self.job.partitions, 40)
             for event in self.plan.events:
                 self.done[event] += 1
                 self.say(event)
@@ -155,11 +158,11 @@ class Run:
             await feeding
             self.say(f"{len(feeder.stored)} events stored; calming down")
             await self.crew.calm()
-            left = await oracle.settle(self.cluster.inside, self.toy, SETTLE_S)
+            left = await oracle.settle(self.cluster.inside, self.job, SETTLE_S, self.subject.pending)
             self.say(f"settled {left}")
             watch.cancel()
             await self.crew.end_all()
-        facts = await oracle.judge(self.cluster.inside, self.toy, feeder.stored)
+        facts = await self.subject.judge(self.cluster.inside, self.job, feeder.stored)
         if left:
             facts.say(f"no rest after {SETTLE_S:.0f} s: {left}")
         return facts

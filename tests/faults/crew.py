@@ -37,6 +37,7 @@ class Member:
     log_file: Path
     code: Path = ROOT
     topology: str = "toy"
+    module: str = "tests.faults.worker"
     process: subprocess.Popen[bytes] | None = None
     wanted: bool = True
     died: float = 0.0
@@ -51,7 +52,7 @@ class Member:
         """A new incarnation, from the code of `code`."""
         self.spec = msgspec.structs.replace(self.spec, incarnation=self.spec.incarnation + 1)
         told = msgspec.json.encode(self.spec).decode()
-        command = [sys.executable, "-m", "tests.faults.worker", "--topology", self.topology, told]
+        command = [sys.executable, "-m", self.module, "--topology", self.topology, told]
         environment = {**os.environ, "PYTHONPATH": str(self.code)}
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(

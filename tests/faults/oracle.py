@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -19,7 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from tests.support.toy import DUE_PREFIX, ORDER, PAY, Event, Order, Output, Toy, replay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
 STALL_S: Final = 25.0
 """A read that does not reach the end of a log within this is held back: longer than a fault run's transaction timeout."""
@@ -100,7 +100,22 @@ async def _read_to(client: AIOKafkaConsumer, ends: dict[TopicPartition, int]) ->
     return found
 
 
-async def lag(bootstrap: str, toy: Toy) -> int:
+class Job(Protocol):
+    """What is judged: the toy or another topology. Its group has the name of its prefix."""
+
+    @property
+    def prefix(self) -> str: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+
+
+Waiting: TypeAlias = "Callable[[str, Any], Awaitable[int]]"
+"""How many due times have not fired that must fire before the end."""
+
+
+async def lag(bootstrap: str, toy: Job) -> int:
     """Input records that the group has not reported as handled."""
     logs = [TopicPartition(topic, number) for topic in toy.inputs for number in range(toy.partitions)]
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
@@ -123,11 +138,11 @@ async def unfired(bootstrap: str, toy: Toy) -> int:
     return sum(order.due is not None for order in states(last).values())
 
 
-async def unsettled(bootstrap: str, toy: Toy) -> str:
+async def unsettled(bootstrap: str, toy: Job, pending: Waiting) -> str:
     """What is not finished yet, as text; empty when the run has come to rest."""
     try:
         behind = await lag(bootstrap, toy)
-        waiting = 0 if behind else await unfired(bootstrap, toy)
+        waiting = 0 if behind else await pending(bootstrap, toy)
     except Stalled as stalled:
         return str(stalled)
     except (OSError, RuntimeError) as error:  # KafkaError is a RuntimeError: the cluster is not back yet
@@ -137,10 +152,10 @@ async def unsettled(bootstrap: str, toy: Toy) -> str:
     return f"{waiting} due times have not fired" if waiting else ""
 
 
-async def settle(bootstrap: str, toy: Toy, seconds: float) -> str:
+async def settle(bootstrap: str, toy: Job, seconds: float, pending: Waiting = unfired) -> str:
     """Wait until everything is handled. Returns what was left when the time was over."""
     deadline = time.monotonic() + seconds
-    while (left := await unsettled(bootstrap, toy)) and time.monotonic() < deadline:
+    while (left := await unsettled(bootstrap, toy, pending)) and time.monotonic() < deadline:
         await asyncio.sleep(0.5)
     return left
 

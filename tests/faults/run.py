@@ -24,22 +24,23 @@ from typing import TYPE_CHECKING, Final
 
 from tests.faults.chaos import FOLDER, Result, Run
 from tests.faults.crew import ROOT
-from tests.faults.plans import draw
+from tests.faults.plans import KINDS, draw
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHORT: Final = (("workers", 3), ("markers", 2))
-"""Kinds and numbers of events of the short suite."""
-
-
+SHORT: Final = (("payments", "workers", 3), ("toy", "markers", 2))
+"""Topologies, kinds and numbers of events of the short suite."""
+BETWEEN: Final = ("toy", "payments")
 PARTS: Final = ("streams", "tests/faults", "tests/support")
+SINGLES: Final = ("tests/__init__.py", "topics.yaml")
 
 
 def freeze() -> Path:
     """A copy of the code under test, so that an edit during the suite changes nothing. Its name tells its contents."""
     digest = hashlib.sha256()
-    for path in sorted(path for part in PARTS for path in (ROOT / part).rglob("*.py")):
+    parts = [path for part in PARTS for path in (ROOT / part).rglob("*") if path.suffix in {".py", ".yaml"}]
+    for path in sorted([*parts, *(ROOT / single for single in SINGLES)]):
         digest.update(path.read_bytes())
     frozen = FOLDER / f"code-{digest.hexdigest()[:10]}"
     if not frozen.exists():  # else another suite may be running it
@@ -53,7 +54,8 @@ def copy_code(target: Path, source: Path = ROOT) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     for part in PARTS:
         shutil.copytree(source / part, draft / part, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(source / "tests" / "__init__.py", draft / "tests" / "__init__.py")
+    for single in SINGLES:
+        shutil.copy(source / single, draft / single)
     shutil.rmtree(target, ignore_errors=True)
     draft.rename(target)
 
@@ -65,15 +67,22 @@ def seeds_of(arguments: argparse.Namespace) -> list[int]:
     return list(range(first, first + (2 if arguments.short else arguments.runs)))
 
 
+def topology_of(seed: int) -> str:
+    """Consecutive seeds alternate, and so do the seeds of one kind."""
+    return BETWEEN[(seed + seed // len(KINDS)) % len(BETWEEN)]
+
+
 def command(seed: int, arguments: argparse.Namespace) -> str:
-    more = "".join(f" --{name} {value}" for name in ("kafka_version", "kind") if (value := getattr(arguments, name)))
+    more = "".join(
+        f" --{name} {value}" for name in ("kafka_version", "kind", "topology") if (value := getattr(arguments, name))
+    )
     return f'python -m tests.faults.run --seeds "{seed}"{more.replace("_", "-")}{" --short" if arguments.short else ""}'
 
 
 async def one(seed: int, arguments: argparse.Namespace, code: Path) -> Result:
-    kind, events = SHORT[seed % len(SHORT)] if arguments.short else (arguments.kind, None)
+    short, kind, events = SHORT[seed % len(SHORT)] if arguments.short else (topology_of(seed), arguments.kind, None)
     plan = draw(seed, version=arguments.kafka_version, name=kind, count=events)
-    return await Run(plan, FOLDER / str(seed), code=code, topology=arguments.topology).run()
+    return await Run(plan, FOLDER / str(seed), code=code, topology=arguments.topology or short).run()
 
 
 def suite(arguments: argparse.Namespace) -> int:
@@ -99,7 +108,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="two quick runs")
     parser.add_argument("--kind", help="one kind of run only, see plans.py")
     parser.add_argument("--kafka-version", help="this version only")
-    parser.add_argument("--topology", default="toy", help="what the workers run, see worker.py")
+    parser.add_argument("--topology", choices=BETWEEN, help="what the workers run; seeds alternate if it is not said")
     parser.add_argument("--natural", action="store_true", help="wait for a broker that loses markers by itself")
     return parser.parse_args(words)
 

@@ -27,6 +27,7 @@ from aiokafka import errors as kafka
 from streams import log as logs
 from streams.engine.config import Config
 from streams.engine.membership import Worker
+from tests.faults.payments import Payments
 from tests.support.toy import Toy
 
 if TYPE_CHECKING:
@@ -172,7 +173,16 @@ def toy(spec: Spec) -> tuple[Topology[Any, Any, Any], tuple[str, ...]]:
     return names.topology(), names.own
 
 
-TOPOLOGIES: Final[dict[str, Callable[[Spec], tuple[Topology[Any, Any, Any], tuple[str, ...]]]]] = {"toy": toy}
+def payments(spec: Spec) -> tuple[Topology[Any, Any, Any], tuple[str, ...]]:
+    """The payment job under the shipped contracts."""
+    job = Payments(prefix=spec.prefix, partitions=spec.partitions)
+    return job.topology(), job.own
+
+
+TOPOLOGIES: Final[dict[str, Callable[[Spec], tuple[Topology[Any, Any, Any], tuple[str, ...]]]]] = {
+    "toy": toy,
+    "payments": payments,
+}
 """What can be run under faults, by name. The probe needs the own topics, the run needs nothing else from it."""
 
 
