@@ -212,7 +212,8 @@ class Money(Struct, frozen=True, omit_defaults=True, gc=False):
     held: int = 0
     returned: int = 0
     disputed: int = 0
-    dispute: str = "NONE"
+    dispute: str | None = None
+    """How a dispute of it stands; None: there is none."""
     duplicate: bool = False
     """It was paid beyond what was to be paid: neither announced nor posted."""
     fulfilled: bool = False

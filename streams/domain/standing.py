@@ -147,7 +147,7 @@ def _money(payment: Payment) -> Money:
         funds.hold,
         funds.returned,
         funds.disputed,
-        funds.dispute,
+        None if funds.dispute == "NONE" else funds.dispute,
         funds.duplicate,
         funds.fulfilled,
         funds.finished,
