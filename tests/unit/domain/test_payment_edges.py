@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.domain.contract import Contract, Failures
+from streams.domain.contract import Contract, Failures, Query
 from streams.domain.decisions import ChannelRequest, PaymentSuccess
 from streams.domain.order import due
 from tests.support.worlds import World
@@ -40,11 +40,50 @@ CASES: dict[str, str] = {
     callback P1 FAILED e=2 t=X1 event_time=2025-03-03T10:00:29Z -> stale late-word AUTHORIZED
     callback P1 FAILED e=3 t=X1 event_time=2025-03-03T10:00:30Z -> applied failure AUTHORIZED>VOIDED AUTH_RELEASED:1000
     """,
+    "a word about another transaction does not become the one that paid": f"""{STARTED}
+    callback P1 SUCCESS e=1 t=X1                    -> applied success PAYING>SUCCESS announced
+    callback P1 PENDING e=2 t=X9                    -> stale late-word SUCCESS
+    callback P1 SUCCESS e=3 t=X9                    -> conflict second-transaction SUCCESS DUPLICATE_PAYMENT:high:P1:opened
+    """,
+    "a success without its amount only makes us ask (R-002)": f"""{STARTED}
+    callback P1 SUCCESS e=1 t=X1 a=- currency=USD   -> applied incomplete-success PAYING>UNKNOWN QUERY
+    """,
+    "only an error that the contract names is a refusal (R-006)": f"""{STARTED}
+    submit P1 PROCESSING a=- error_class=OTHER      -> applied unknown PAYING>UNKNOWN
+    retry P1                                        -> refused attempt-in-flight UNKNOWN
+    submit P1 PROCESSING a=- error_class=REFUSED    -> applied attempt-refused UNKNOWN
+    retry P1 command_id=again                       -> applied retry UNKNOWN SUBMIT
+    """,
+    "only an absence that a query found is a witness (R-050)": f"""{STARTED}
+    +119 submit P1 NOT_FOUND a=-                    -> applied unknown PAYING>UNKNOWN
+    +100 query P1 PROCESSING a=-                    -> applied query-due UNKNOWN QUERY | applied unknown UNKNOWN
+    close P1 NOT_FOUND a=-                          -> applied unknown UNKNOWN
+    retry P1                                        -> refused attempt-in-flight UNKNOWN
+    query P1 NOT_FOUND a=-                          -> applied attempt-refused UNKNOWN
+    """,
+    "a contradiction of a paid leg does not raise again what people closed over": """
+    create L1 a=300 order_total=1000                -> applied created INIT
+    create L2 a=700 order_total=1000                -> applied created INIT
+    start L1                                        -> applied start INIT>PAYING SUBMIT
+    start L2                                        -> applied start INIT>PAYING SUBMIT
+    callback L1 SUCCESS e=1 t=1 a=300               -> applied success PAYING>SUCCESS
+    callback L2 FAILED e=2 t=2 a=700                -> applied failure PAYING>FAIL PARTIAL_TENDER:high:O1:opened
+    decide close about=PARTIAL_TENDER               -> applied decided-close - PARTIAL_TENDER:high:O1:resolved
+    callback L1 FAILED e=3 t=1 a=300                -> illegal success-stays SUCCESS ILLEGAL_TRANSITION:high:3:opened
+    callback L2 FAILED e=4 t=2 a=700                -> stale ended-already FAIL
+    """,
+}
+
+
+NAMES_REFUSALS = {
+    "chA": Contract(
+        failures=Failures(not_accepted=("REFUSED",)), query=Query(key="merchant_number", not_found_after_s=60)
+    )
 }
 
 
 def play(text: str) -> World:
-    world = World()
+    world = World(NAMES_REFUSALS)
     for line in filter(str.strip, text.splitlines()):
         row, _, expected = line.partition("->")
         assert " | ".join(world.row(row)) == " ".join(expected.split()), row
@@ -78,7 +117,7 @@ def test_a_question_names_the_transaction_that_the_channel_told_while_the_paymen
 
 def test_money_goes_back_through_the_channel_that_took_it() -> None:
     """R-050: the attempt that was said to be refused has succeeded after all."""
-    world = World({"chA": Contract(failures=Failures(not_accepted=("REFUSED",)))})
+    world = World(NAMES_REFUSALS)
     for row in (
         "create P1",
         "start P1",
@@ -91,3 +130,29 @@ def test_money_goes_back_through_the_channel_that_took_it() -> None:
     [*_, refund] = [message for message in world.said if isinstance(message, ChannelRequest)]
     assert (refund.verb, refund.channel) == ("REFUND", "chA")
     assert [message.channel for message in world.said if isinstance(message, PaymentSuccess)] == ["chA"]
+
+
+def test_a_question_does_not_name_the_transaction_of_a_word_that_nobody_knows() -> None:
+    world = play(f"""{STARTED}
+    callback P1 ODD e=1 t=X9                        -> conflict not-mapped PAYING>UNKNOWN STATUS_UNMAPPED:high:1:opened
+    +120 tick                                       -> applied query-due UNKNOWN QUERY
+    """)
+    [*_, query] = [message for message in world.said if isinstance(message, ChannelRequest)]
+    assert query.transaction is None
+
+
+def test_the_first_fee_of_a_version_stands_and_a_later_version_replaces_it() -> None:
+    world = World()
+    fees = []
+    for row in (
+        "create P1",
+        "start P1",
+        "callback P1 SUCCESS e=1 t=X1 version=1 fee=10",
+        "callback P1 SUCCESS e=2 t=X1 version=1 fee=20",
+        "callback P1 SUCCESS e=3 t=X1 version=2 fee=30",
+        "callback P1 SUCCESS e=4 t=X1 version=1 fee=40",
+    ):
+        world.row(row)
+        assert world.order is not None
+        fees.append(world.order.payments[0].fee)
+    assert fees == [None, None, 10, 10, 30, 30]

@@ -14,6 +14,7 @@ PAID = """
     callback P1 SUCCESS e=S t=X1                    -> applied success PAYING>SUCCESS announced
 """
 CONTRACTS: dict[str, dict[str, Contract]] = {
+    "a payment that came back whole cannot be disputed": {"chA": Contract(payment_return_status="BACK")},
     "the card is watched from the moment the payee is done, not before": {"chA": Contract(card_posting_window_s=3600)},
     "a card that should show a refund at once is looked at at once": {"chA": Contract(card_posting_window_s=0)},
 }
@@ -90,6 +91,20 @@ CASES: dict[str, str] = {
     back R2 of=P1 a=999                             -> refused over-refund - OVER_REFUND:info:R2:opened
     back R3 of=P1 a=998                             -> applied refund-asked REFUNDING REFUND
     """,
+    "the smallest dispute counts, and nothing is none": f"""{PAID}
+    dispute P1 OPEN e=1 a=0                         -> conflict amount-differs SUCCESS AMOUNT_MISMATCH:high:1:opened
+    dispute P1 OPEN e=2 a=1001                      -> conflict amount-differs SUCCESS AMOUNT_MISMATCH:high:2:opened
+    dispute P1 OPEN e=3 a=1                         -> applied dispute-open SUCCESS
+    """,
+    "a dispute leaves what the channel gave back, and what came back, alone": f"""{PAID}
+    notice - of=P1 SUCCESS e=N r=RX a=300           -> conflict channel-refund SUCCESS CHANNEL_ONLY:high:RX:opened
+    dispute P1 OPEN e=1 a=701                       -> conflict money-was-refunded SUCCESS REFUND_AND_DISPUTE:high:1:opened
+    dispute P1 OPEN e=2 a=700                       -> applied dispute-open SUCCESS
+    """,
+    "a payment that came back whole cannot be disputed": f"""{PAID}
+    callback P1 BACK e=B t=X1                       -> applied payment-returned SUCCESS PAYMENT_REVERSED:1000
+    dispute P1 OPEN e=1 a=1                         -> conflict money-was-refunded SUCCESS REFUND_AND_DISPUTE:high:1:opened
+    """,
 }
 
 
@@ -113,3 +128,24 @@ def test_beyond_the_bound_the_last_refund_of_a_channel_grows() -> None:
     assert [one.ref for one in kept] == [f"R{number}" for number in range(MAX_CHANNEL_REFUNDS)]
     last = MAX_CHANNEL_REFUNDS
     assert [one.amount for one in kept] == [*range(1, last), last + last + 1 + last + 2]
+
+
+@pytest.mark.parametrize(
+    ("words", "entries"),
+    [
+        (["OPEN", "LOST"], [("dispute_loss", "chan_recv:chA", 600)]),
+        (["LOST"], [("dispute_loss", "chan_recv:chA", 600)]),
+        (["OPEN", "WON"], [("dispute_loss", "chan_recv:chA", 600), ("chan_recv:chA", "dispute_loss", 600)]),
+        (["WON"], []),
+    ],
+)
+def test_a_dispute_takes_the_money_once_and_only_a_win_brings_it_back(
+    words: list[str], entries: list[tuple[str, str, int]]
+) -> None:
+    world = World()
+    for row in ("create P1", "start P1", "callback P1 SUCCESS e=S t=X1"):
+        world.row(row)
+    for word in words:
+        world.row(f"dispute P1 {word} e={word} a=600")
+    posted = [one for message in world.said for one in getattr(message, "ledger", ())]
+    assert [(one.dr, one.cr, one.amount) for one in posted][1:] == entries
