@@ -11,7 +11,6 @@ checkout is never touched and every core works. Exits with 1 if a mutant survive
 from __future__ import annotations
 
 import argparse
-import difflib
 import gc
 import importlib.abc
 import importlib.util
@@ -42,8 +41,10 @@ if TYPE_CHECKING:
 CONFIG = ROOT / "tests" / "mutation" / "mutants.toml"
 JOURNAL = ROOT / ".concord" / "mutants.jsonl"
 LIMIT_S = 60.0
+TEST_S = 5
+PROPERTY_S = 30
 MEMORY_BYTES = 3 << 30
-PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "--assert=plain", "--timeout=10", "--tb=no", "-W", "ignore")
+PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "--assert=plain", "--tb=no", "-W", "ignore")
 OURS = {"streams", "stores", "tests"}
 FAILED = {1, 2}
 """pytest's exit codes for a failed test and for a module that could not be imported."""
@@ -106,10 +107,13 @@ def _positions(code: str, operator: Any) -> Iterator[tuple[int, bool]]:
 
 
 def _change(before: str, after: str) -> tuple[str, str]:
-    """The changed lines before and after, without line breaks and indents."""
-    lines = list(difflib.ndiff(before.splitlines(), after.splitlines()))
-    was, now = (squeezed("\n".join(line[2:] for line in lines if line.startswith(sign))) for sign in "-+")
-    return was, now
+    """The changed lines before and after, without line breaks and indents: from the first that differs to the last."""
+    was, now = before.splitlines(), after.splitlines()
+    while was and now and was[0] == now[0]:
+        del was[0], now[0]
+    while was and now and was[-1] == now[-1]:
+        del was[-1], now[-1]
+    return squeezed("\n".join(was)), squeezed("\n".join(now))
 
 
 def mutants(modules: Sequence[str], operators: Sequence[str]) -> Iterator[Mutant]:
@@ -147,6 +151,11 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         exec(compile(self.code, self.path, "exec"), module.__dict__)
 
 
+def asked(room: str) -> list[str]:
+    """pytest's arguments. Many a mutant never ends, so no test may take long; a property is many tests."""
+    return [*PYTEST, f"--timeout={PROPERTY_S if 'property' in room else TEST_S}", *room.split()]
+
+
 def _be(mutant: Mutant | None, tests: Sequence[str], out: int) -> None:
     """The child: become the mutant, run the tests, exit as pytest does."""
     os.setsid()
@@ -158,7 +167,7 @@ def _be(mutant: Mutant | None, tests: Sequence[str], out: int) -> None:
         sys.meta_path.insert(0, _Instead(mutant))
     code = 3
     try:
-        code = next((code for room in tests if (code := int(pytest.main([*PYTEST, *room.split()])))), 0)
+        code = next((code for room in tests if (code := int(pytest.main(asked(room))))), 0)
     finally:
         sys.stdout.flush()
         os._exit(code)
