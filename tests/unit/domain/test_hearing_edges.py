@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streams.domain.converge import converge, decider
-from streams.domain.decisions import Decision
-from streams.domain.order import due
+from streams.domain.decisions import Decision, Discrepancy
+from streams.domain.order import MAX_SEEN, due
 from tests.support.worlds import START, World, event
 
 STARTED = """
@@ -50,6 +50,19 @@ CASES: dict[str, str] = {
     voided V1 of=P1 PROCESSING a=-                  -> applied unknown PAYING>UNKNOWN
     voided V1 of=P1 PROCESSING a=-                  -> applied unknown UNKNOWN
     """,
+    "what waited is heard in the order of its arrival, from the first that can be": """
+    create P1                                       -> applied created INIT
+    dispute P1 OPEN e=D a=100                       -> parked waits-for-state INIT
+    callback P1 SUCCESS e=S t=X1                    -> parked waits-for-state INIT
+    notice - of=P1 SUCCESS e=N r=RX a=50            -> parked waits-for-state INIT
+    start P1                                        -> applied start INIT>PAYING SUBMIT | applied success PAYING>SUCCESS announced \
+        | applied dispute-open SUCCESS | conflict channel-refund SUCCESS CHANNEL_ONLY:high:RX:opened
+    """,
+    "nobody looks for an operation that has appeared, though it cannot hear yet": """
+    dispute P1 OPEN e=D a=100                       -> parked waits-for-payment -
+    create P1 expires_at=never                      -> applied created INIT
+    +90000 tick                                     ->
+    """,
 }
 
 
@@ -91,3 +104,27 @@ def test_repetitions_are_counted_and_contradictions_are_not() -> None:
     assert world.order.duplicates == 1
     assert world.row("callback P1 PENDING e=1 t=X1") == ["duplicate same-key-same-payload PAYING"]
     assert world.order.duplicates == 2
+
+
+def test_what_a_person_looked_for_is_settled_though_its_name_was_forgotten() -> None:
+    """R-081."""
+    world = World()
+    for row in ("create P0", "start P0", "callback P0 SUCCESS e=S t=X0", "callback P1 SUCCESS e=E t=X1"):
+        world.row(row)
+    for number in range(MAX_SEEN):
+        world.row(f"callback P0 SUCCESS e=S{number} t=X0")
+    world.row("+86400 tick")
+    [(kind, _, ref)] = world.items()
+    assert (kind, ref != "E") == ("UNKNOWN_ORDER", True)
+    world.row("create P1 biz_code=other")
+    world.row("start P1")
+    assert (world.items(), world.state(1)) == (set(), "SUCCESS")
+
+
+def test_a_contradiction_under_one_key_names_its_payment() -> None:
+    world = World()
+    for row in ("create P1", "start P1", "callback P1 PENDING e=1 t=X1", "callback P1 SUCCESS e=1 t=X1"):
+        world.row(row)
+    assert [(one.kind, one.payment_no) for one in world.said if isinstance(one, Discrepancy)] == [
+        ("PAYLOAD_CONFLICT", "P1")
+    ]
