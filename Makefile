@@ -4,9 +4,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
 SEEDS  ?=
+MODULES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo up down test unit integration faults bench check docs lock
+.PHONY: help venv demo up down test unit integration faults mutants bench check docs lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,13 +33,17 @@ test: $(STAMP) ## every test but the long fault runs
 	$(BIN)/python -m pytest
 
 unit: $(STAMP) ## tests that need no service
-	$(BIN)/python -m pytest tests/unit tests/property $(wildcard tests/scenarios) tests/test_tidy.py
+	$(BIN)/python -m pytest tests/unit tests/property $(wildcard tests/scenarios) tests/mutation tests/test_tidy.py
 
 integration: $(STAMP) ## tests on a real Kafka
 	$(BIN)/python -m pytest tests/integration
 
 faults: $(STAMP) ## seeded fault runs, toy and payments in turn; SEEDS="7 11" repeats some
 	$(BIN)/python -m tests.faults.run $(if $(SEEDS),--seeds "$(SEEDS)")
+
+mutants: $(STAMP) ## every small change of the law must fail a test; MODULES="gate balance" tries some
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint requirements.lock cosmic-ray==8.7.0
+	$(BIN)/python -m tests.mutation.run $(MODULES)
 
 bench: $(STAMP) ## the benchmarks of docs/benchmarks.md
 	$(BIN)/python -m tests.benchmarks.run
