@@ -139,6 +139,8 @@ class ChannelRequest(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
     """The capture, void or refund; None: the payment itself."""
     not_after: datetime | None = None
     """Its lease: a connector does not send it later than this, because then it may be asked for again (R-064)."""
+    details: dict[str, str] = {}
+    """What the start of the payment said that only its channel wants to know, unread by us."""
 
 
 class LedgerEntry(Struct, frozen=True, array_like=False, gc=False):
