@@ -28,6 +28,8 @@ class Refused(Exception):  # noqa: N818  it is a verdict on the notice, not an e
     def __init__(self, field: str, problem: str, fix: str) -> None:
         super().__init__(f"{field}: {problem}; {fix}")
         self.field = field
+        self.problem = problem
+        self.fix = fix
 
 
 class Malformed(Refused):
