@@ -99,11 +99,11 @@ def in_utc(text: str) -> str:
     """An RFC 3339 time with any offset, in UTC. What cannot be read stays as it is: the law marks it (R18)."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is None:
+            return text
+        return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError):  # in UTC it may lie before the year 1
         return text
-    if moment.tzinfo is None:
-        return text
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def parse_headers(data: bytes) -> dict[str, str]:
