@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import json
-from http import HTTPStatus
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
@@ -26,7 +25,7 @@ from msgspec import Meta
 
 from streams.channels import local_time
 from streams.channels.alipay import CURRENCY, WORDS, Credentials, Keys
-from streams.channels.amounts import from_text, iso_exponents
+from streams.channels.amounts import from_text, to_text
 from streams.channels.requests import Call, Nothing, Reply, Requests, Said, details
 from streams.channels.rsa_keys import made_by
 from streams.domain.events import Text  # noqa: TC001  msgspec reads the annotation
@@ -42,6 +41,7 @@ CHANNEL: Final = "alipay"
 ENDPOINT: Final = "https://openapi.alipay.com"
 PATH: Final = "/gateway.do"
 FORM: Final = "%Y-%m-%d %H:%M:%S"
+ANSWERED: Final = 200
 OK: Final = "10000"
 WAITS_FOR_PAYER: Final = "10003"
 BUSINESS_REFUSAL: Final = "40004"
@@ -109,9 +109,7 @@ def yuan(request: ChannelRequest) -> str:
     """The request's amount as Alipay counts: `12.34`. Raises `ValueError` for another currency."""
     if request.currency != CURRENCY:
         raise ValueError(f"currency: {request.currency} cannot be asked for here; Alipay's gateway takes {CURRENCY}")
-    exponent = iso_exponents()[CURRENCY]
-    whole, rest = divmod(request.amount, 10**exponent)
-    return f"{whole}.{rest:0{exponent}d}"
+    return str(to_text(CURRENCY, request.amount))
 
 
 def _submit(request: ChannelRequest, held: Keys) -> _Method:
@@ -201,7 +199,7 @@ def classify(request: ChannelRequest, reply: Reply | Nothing, held: Keys, contra
     """What a reply proves. No reply, any status but 200, and whatever is not signed by Alipay are no proof of anything."""
     if not isinstance(reply, Reply):
         return Said(status="TIMEOUT", error_class=reply)
-    if reply.status != HTTPStatus.OK:
+    if reply.status != ANSWERED:
         return Said(status="PROCESSING", error_class=f"http-{reply.status}")
     read = _read(reply.body, held)
     return read if isinstance(read, Said) else _meant(request, read, contract)

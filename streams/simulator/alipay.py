@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from streams.channels import forms
 from streams.channels.alipay import CHANNEL, CURRENCY, FORM, order_id
 from streams.channels.alipay_requests import PATH
-from streams.channels.amounts import from_text, iso_exponents
+from streams.channels.amounts import from_text, to_text
 from streams.channels.local_time import local
 from streams.channels.requests import Reply
 from streams.channels.rsa_keys import made_by, public_key
@@ -95,9 +95,7 @@ def secrets(seed: int) -> tuple[Secrets, Mapping[str, Any]]:
 
 def yuan(amount: int) -> str:
     """Minor units as the channel writes them."""
-    exponent = iso_exponents()[CURRENCY]
-    sign, (whole, rest) = "-" if amount < 0 else "", divmod(abs(amount), 10**exponent)
-    return f"{sign}{whole}.{rest:0{exponent}d}"
+    return str(to_text(CURRENCY, amount))
 
 
 # -- notices
