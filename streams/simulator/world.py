@@ -205,11 +205,23 @@ class World:
         promise = self.contract.query
         if promise is None:
             return Taken("REFUSED")
-        found = self.operations.get(asked.operation_no) if asked.operation_no else self._payment(asked)
+        found = self._asked_about(asked)
         lag = timedelta(seconds=self.lag_s if promise.consistency == "eventual" else 0)
         if found is None or now < found.since + lag:
             return Taken("NOT_FOUND")
         return Taken(found.word, found.fact())
+
+    def _asked_about(self, asked: Asked) -> Operation | None:
+        """By its number; a channel that is asked by its own reference finds it by that, or the newest one of that payment."""
+        if asked.operation_no:
+            return self.operations.get(asked.operation_no)
+        if asked.about == "payment":
+            return self._payment(asked)
+        kind = [one for one in self.operations.values() if one.about == asked.about]
+        own = [one for one in kind if one.transaction == asked.transaction]
+        of = [one for one in kind if one.payment is not None and one.payment.transaction == asked.transaction]
+        found = own or of
+        return found[-1] if found else None
 
     def _close(self, asked: Asked, now: datetime) -> Taken:
         payment = self._payment(asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -19,7 +19,9 @@ from streams.channels.stripe import ADAPTER
 from streams.channels.stripe_requests import ENDPOINT, REQUESTS
 from streams.domain.decisions import ChannelRequest
 from streams.simulator.dialect import Asked, Fact
+from streams.simulator.faults import Chance, Rates
 from streams.simulator.stripe import DIALECT, secrets
+from streams.simulator.world import World
 
 NOW = datetime(2025, 3, 3, 10, 0, tzinfo=UTC)
 CONTRACT = shipped()["stripe"]
@@ -349,6 +351,29 @@ def test_what_the_simulated_channel_answers_is_understood(
     assert found.status == status
     if known is not None and status in ("SUCCESS", "AUTHORIZED"):
         assert (found.amount, found.currency) == (1099, "USD")
+
+
+def test_a_simulated_account_carries_out_what_is_asked_and_finds_it_again():
+    world = World("stripe", CONTRACT, Chance(1, Rates()))
+    later = NOW + timedelta(seconds=60)
+
+    def ask(one: ChannelRequest, at: datetime) -> Said:
+        question = asked(one)
+        taken = world.take(question, at)
+        assert DIALECT.answer is not None
+        return classify(one, DIALECT.answer(SECRETS, question, taken.word, taken.fact, taken.duplicate, at, CONTRACT))
+
+    paid = ask(request(), NOW)
+    assert (paid.status, paid.amount) == ("SUCCESS", 1099)
+    assert ask(request("QUERY"), later).transaction == paid.transaction
+    assert ask(request("QUERY", transaction=paid.transaction), later).status == "SUCCESS"
+    assert ask(request("CLOSE", transaction=paid.transaction), later).status == "ALREADY_PAID"
+    of = {"payment_transaction": paid.transaction, "amount": 300, "idempotency_key": "r" * 32}
+    assert ask(operation("REFUND", "QUERY", **of), NOW).status == "NOT_FOUND"
+    back = ask(operation("REFUND", **of), NOW)
+    assert (back.status, back.amount) == ("SUCCESS", 300)
+    assert ask(operation("REFUND", "QUERY", **of), later) == back
+    assert ask(operation("REFUND", "QUERY", transaction=back.transaction, **of), later) == back
 
 
 ODD: list[Any] = [None, True, -1, 2**70, 1.5, "", "\ud800", "x" * 5000, [], {}, {"url": 7}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -22,7 +22,9 @@ from streams.channels.wechatpay_requests import ENDPOINT, REQUESTS, authorizatio
 from streams.domain.decisions import ChannelRequest
 from streams.simulator import wechatpay as simulated
 from streams.simulator.dialect import Asked, Fact
+from streams.simulator.faults import Chance, Rates
 from streams.simulator.wechatpay import DIALECT, secrets, signed
+from streams.simulator.world import World
 
 NOW = datetime(2025, 3, 3, 10, 0, tzinfo=UTC)
 ACCOUNT = "1900000001"
@@ -343,6 +345,28 @@ def test_what_the_simulated_channel_answers_is_understood(
     assert found.status == status
     if status == "SUCCESS":
         assert (found.amount, found.currency) == (1099, "CNY")
+
+
+def test_a_simulated_account_carries_out_what_is_asked_and_finds_it_again():
+    world = World("wechatpay", CONTRACT, Chance(1, Rates()))
+    later = NOW + timedelta(seconds=60)
+
+    def ask(one: ChannelRequest, at: datetime) -> Said:
+        question = read(build(one))
+        taken = world.take(question, at)
+        assert DIALECT.answer is not None
+        return classify(one, DIALECT.answer(SECRETS, question, taken.word, taken.fact, taken.duplicate, at, CONTRACT))
+
+    assert ask(request("QUERY"), NOW).status == "NOT_FOUND"
+    assert ask(request(), NOW).status == "PENDING"
+    assert ask(request(), NOW).payer_action is not None
+    paid = ask(request("QUERY"), later)
+    assert (paid.status, paid.amount) == ("SUCCESS", 1099)
+    assert ask(request("CLOSE"), later).status == "ALREADY_PAID"
+    back = ask(refund(), NOW)
+    assert (back.status, back.amount) == ("SUCCESS", 300)
+    assert ask(refund("QUERY"), later) == back
+    assert len(list(world.ledger())) == 1
 
 
 ODD: list[Any] = [None, True, -1, 2**70, 1.5, "", "\ud800", "x" * 5000, [], {}, {"total": -1}]
