@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
+from streams.channels import registry
 from streams.channels.contracts import shipped
 from streams.cli.ingest import ingest
 from streams.simulator import stripe, wechatpay
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 NOW = "2025-03-03T10:00:00Z"
 MOMENT = datetime(2025, 3, 3, 10, 0, tzinfo=UTC)
 AT = int(MOMENT.timestamp())
+CHINESE = ("alipay", "wechatpay", "unionpay")
 SECRETS, CREDENTIALS = stripe.secrets(1)
 PAID: dict[str, Any] = {
     "id": "evt_1",
@@ -187,6 +190,29 @@ def test_an_order_that_was_looked_up_by_hand_may_be_given(tmp_path: Path):
 
 def test_the_order_in_the_notice_stands_against_a_given_one(delivery: Delivery):
     assert json.loads(delivery.ingest("--dry-run", "--order-id", "O7")[1])["order_id"] == "O1"
+
+
+@pytest.mark.parametrize("channel", registry.CHANNELS)
+def test_a_notice_of_every_channel_goes_in_by_the_one_command(channel: str, delivery: Delivery):
+    if find_spec(f"streams.simulator.{channel}") is None or find_spec(f"streams.channels.{channel}") is None:
+        pytest.skip(f"{channel} has no adapter or no dialect yet")
+    dialect = registry.dialect(channel)
+    theirs, credentials = dialect.secrets(7)
+    fact = Fact(
+        about="card" if channel in ("marqeta", "lithic") else "payment", word="SUCCESS", event_id="e-1", order_id="O1",
+        payment_no="P1", transaction="42", amount=100, currency="CNY" if channel in CHINESE else "USD", at=MOMENT,
+    )  # fmt: skip
+    sent = dialect.notice(theirs, fact, "acct_1", MOMENT, shipped()[channel])
+    delivery.body.write_bytes(sent.body)
+    delivery.headers.write_text(json.dumps(sent.headers))
+    delivery.credentials.write_text(json.dumps(credentials))
+    code, output = delivery.ingest("--dry-run", "--format", "json", "--channel", channel)
+    events = [json.loads(line) for line in output.splitlines()]
+    assert (code, [event["amount"] for event in events]) == (0, [100])
+    assert all(event["order_id"] or event["references"] for event in events)
+    delivery.body.write_bytes(sent.body.replace(b"a", b"b").replace(b"1", b"2"))
+    code, output = delivery.ingest("--dry-run", "--format", "json", "--channel", channel)
+    assert (code, "refused" in json.loads(output)) == (3, True)
 
 
 @pytest.fixture
