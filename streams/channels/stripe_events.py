@@ -138,12 +138,18 @@ def events(received: Received, contract: Contract) -> list[Mapped]:
         return [Mapped(Unmapped(channel=channel, event_type="unreadable", reason=reason, raw=raw))]
     heard = Heard(notice, received, contract)
     try:
-        return [_mapped(heard)]
+        return [_findable(_mapped(heard))]
     except UnmappableError as error:
         reason = str(error)
     except UNREADABLE as error:
         reason = f"data.object: {error}"
     return [Mapped(Unmapped(event_type=notice.type, reason=reason[:ID_LENGTH], **heard.common))]
+
+
+def _findable(mapped: Mapped) -> Mapped:
+    if not mapped.event.order_id and not mapped.references:
+        raise UnmappableError("data.object: nothing in it names its order; ask the channel what it belongs to")
+    return mapped
 
 
 def _mapped(heard: Heard) -> Mapped:

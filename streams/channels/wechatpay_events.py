@@ -153,12 +153,18 @@ def events(live: Sequence[bytes], received: Received, contract: Contract) -> lis
         return [Mapped(Unmapped(channel=channel, event_type="unreadable", reason=reason, raw=raw))]
     common: dict[str, Any] = {"channel": channel, "event_type": notice.event_type, "event_id": notice.id, "raw": raw}
     try:
-        return [_mapped(notice, live, received, contract, common)]
+        return [_findable(_mapped(notice, live, received, contract, common))]
     except (UnmappableError, Malformed) as error:
         reason = str(error)
     except UNREADABLE as error:
         reason = f"resource: {error}"
     return [Mapped(Unmapped(reason=reason[:LENGTH], **common))]
+
+
+def _findable(mapped: Mapped) -> Mapped:
+    if not mapped.event.order_id and not mapped.references:
+        raise UnmappableError("out_trade_no: it is empty, as is transaction_id; ask the channel what was paid")
+    return mapped
 
 
 def _mapped(

@@ -395,6 +395,8 @@ def test_a_card_entry_is_posted_under_its_own_id_however_often_it_is_told(kind: 
         ("issuing_transaction.created", entry("capture", 100), "its sign contradicts the type capture"),
         ("issuing_transaction.created", entry("refund", -100), "its sign contradicts the type refund"),
         ("issuing_transaction.created", entry("fee", 1), "fee is neither capture nor refund"),
+        ("issuing_transaction.created", entry("refund", 1, authorization=None, network_data=None), "nothing in it names its order"),
+        ("charge.dispute.created", dispute("lost", payment_intent=None, charge=None), "nothing in it names its order"),
         ("issuing_authorization.created", {"id": "iauth_1"}, "a card's hold moves no money"),
     ],
 )  # fmt: skip

@@ -267,6 +267,7 @@ def test_an_absent_amount_or_currency_is_unknown_and_not_guessed():
         ({}, "REFUND.SUCCESS", {}, "resource: Object missing required field"),
         ({}, "PAYSCORE.USER_OPEN_SERVICE", {}, "says nothing about a payment"),
         (PAID | {"mchid": "1900000002"}, "TRANSACTION.SUCCESS", {}, "about 1900000002, not 1900000001"),
+        (PAID | {"out_trade_no": "", "transaction_id": None}, "TRANSACTION.SUCCESS", {}, "out_trade_no: it is empty"),
         (PAID | {"out_trade_no": "x" * 257}, "TRANSACTION.SUCCESS", {}, "resource: Expected `str`"),
         (PAID | {"trade_state": ""}, "TRANSACTION.SUCCESS", {}, "resource: Expected `str`"),
         (PAID | {"amount": {"total": -1}}, "TRANSACTION.SUCCESS", {}, "resource: Expected `int`"),
