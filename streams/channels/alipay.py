@@ -44,8 +44,8 @@ WORDS: Final = {
 }
 PAID: Final = frozenset({"TRADE_SUCCESS", "TRADE_FINISHED"})
 TRUSTED: Final = (
-    "app_id", "notify_id", "notify_type", "out_biz_no", "out_trade_no", "passback_params", "refund_fee", "seller_id", "gmt_payment",
-    "gmt_refund", "total_amount", "trade_no", "trade_status", "trans_currency", "charset",
+    "app_id", "notify_id", "notify_type", "out_biz_no", "out_trade_no", "passback_params", "refund_fee", "seller_id", "gmt_close",
+    "gmt_payment", "gmt_refund", "total_amount", "trade_no", "trade_status", "trans_currency", "charset",
 )  # fmt: skip
 """The fields that are read, so that none of them may be hidden in another's value."""
 

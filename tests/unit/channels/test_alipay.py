@@ -16,11 +16,21 @@ from alipay.exceptions import AliPayException
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streams.channels import alipay, forms
+from streams.channels import alipay, alipay_requests, forms
 from streams.channels.adapter import PAYMENT, REFUND, TRANSACTION, Mapped, Received, Reference
 from streams.channels.contracts import shipped
 from streams.channels.verification import BadSignature, Malformed, Refused
-from streams.domain.events import Callback, RefundNotice, Unmapped
+from streams.domain.converge import converge
+from streams.domain.decisions import ChannelRequest, Discrepancy
+from streams.domain.events import (
+    Answer,
+    Callback,
+    CreatePayment,
+    RefundNotice,
+    RefundPayment,
+    StartPayment,
+    Unmapped,
+)
 from streams.simulator import alipay as simulated
 from streams.simulator import seeded_rsa
 from streams.simulator.dialect import Delivery, Fact
@@ -418,3 +428,31 @@ def test_the_dialect_says_what_the_simulator_decided():
         [one] = said(simulated.notice(SECRETS, fact(word=word), "shop", later, CONTRACT))
         assert (one.event.status, one.event.amount, one.event.order_id) == (status, 1000, "O1")
     assert json.loads(msgspec.json.encode(simulated.secrets(1)[1])) == FILE
+
+
+# -- together with the law
+
+
+def test_a_refund_told_only_by_its_total_is_asked_for_and_succeeds_by_its_own_amount():
+    """R-002: a success has an amount of its own; the total of several refunds is none."""
+    common = {"order_id": "O1", "payment_no": "P1"}
+    create = CreatePayment(command_id="1", biz_code="b", channel="alipay:shop", amount=1000, currency="CNY", **common)
+    order, contracts, at = None, {"alipay:shop": CONTRACT}, int(NOW.timestamp() * 1000)
+    for event in (create, StartPayment(command_id="2", **common), *told()):
+        order, _ = converge(order, event, at, contracts)
+    refund = RefundPayment(command_id="3", refund_no="R2", amount=400, currency="CNY", **common)
+    order, _ = converge(order, refund, at, contracts)
+    notices = told(notify_id="N2", refund_fee="7.00", gmt_refund="2026-03-03 19:00:00", out_biz_no="R2")
+    asked: list[ChannelRequest] = []
+    for event in notices:
+        order, messages = converge(order, event, at, contracts)
+        asked += [one for one in messages if isinstance(one, ChannelRequest)]
+    assert [(one.verb, one.operation_no) for one in asked] == [("QUERY", "R2")]
+    found = {"code": "10000", "out_request_no": "R2", "refund_status": "REFUND_SUCCESS", "refund_amount": "4.00"}
+    reply = simulated._reply(SECRETS, "alipay_trade_fastpay_refund_query_response", found)
+    proof = alipay_requests.classify(asked[0], reply, KEYS, CONTRACT)
+    answer = Answer(request="query", channel="alipay:shop", operation_no="R2", **common | msgspec.structs.asdict(proof))
+    order, messages = converge(order, answer, at, contracts)
+    assert order is not None
+    assert [(one.number, one.state) for one in order.operations] == [("R2", "SUCCESS")]
+    assert not any(isinstance(one, Discrepancy) for one in messages)
