@@ -57,7 +57,7 @@ RECORD_OVERHEAD: Final = 4096
               help="The account's credentials, JSON or YAML; the form is on the channel's page in docs/channels.")  # fmt: skip
 @click.option("--headers", type=click.File("rb"), required=True,
               help="The request's headers: a JSON object, or the lines as received.")  # fmt: skip
-@click.option("--at", help="The time of receipt, RFC 3339; now, if it is not given.")
+@click.option("--at", help="The time of receipt, RFC 3339 or Unix seconds; now, if it is not given.")
 @click.option("--order-id", help="The order, where the notice does not name it and you have looked it up.")
 @click.option("--dry-run", is_flag=True, help="Print the mapped events; produce nothing.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line.")
@@ -116,6 +116,8 @@ def _headers(data: bytes) -> dict[str, str]:
 def _moment(text: str | None) -> datetime:
     if text is None:
         return datetime.now(UTC)
+    if text.isascii() and text.isdigit() and 9 <= len(text) <= 11:
+        return datetime.fromtimestamp(int(text), UTC)  # as channels sign it
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:

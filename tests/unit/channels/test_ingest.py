@@ -96,6 +96,12 @@ def test_a_secret_may_come_from_the_environment(delivery: Delivery):
     assert delivery.ingest("--dry-run", HOOK=SECRETS.webhook_secret)[0] == 0
 
 
+@pytest.mark.parametrize("at", [str(AT), "2025-03-03T18:00:00+08:00"])
+def test_the_time_of_receipt_may_be_unix_seconds_or_of_another_zone(delivery: Delivery, at: str):
+    code, output = delivery.ingest("--dry-run", at=at)
+    assert (code, json.loads(output)["received_at"]) == (0, NOW)
+
+
 @pytest.mark.parametrize(
     ("at", "message"),
     [("today", "is not RFC 3339"), ("2025-03-03T10:00:00", "has no zone")],
