@@ -9,11 +9,13 @@ import click
 
 COMMANDS: Final = {
     "audit": "streams.cli.audit:audit",
+    "channels": "streams.cli.channels:channels",
     "contracts": "streams.cli.contracts:contracts",
     "demo": "streams.cli.demo:demo",
     "dev": "streams.cli.dev:dev",
     "docs": "streams.cli.docs:docs",
     "explain": "streams.cli.explain:explain",
+    "gateway": "streams.cli.gateway:gateway",
     "ingest": "streams.cli.ingest:ingest",
     "replay": "streams.cli.replay:replay",
     "topics": "streams.cli.topics:topics",
