@@ -19,7 +19,7 @@ import pytest
 from streams.channels import registry
 from streams.topics import Topics, create
 from tests.support import services
-from tests.support.edge import WITHIN_S, Channel, GatewayProcess, Line, Loop, Shelf
+from tests.support.gateways import WITHIN_S, Channel, GatewayProcess, Line, Loop, Shelf
 
 pytestmark = pytest.mark.kafka
 

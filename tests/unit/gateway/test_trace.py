@@ -38,7 +38,18 @@ def test_an_identifier_may_be_logged(name: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["Jane Doe", "JaneDoe", "张三", "4111111111111111", "4111-1111-1111-1111", "x" * 65, "a\nb1"]
+    "name",
+    [
+        "Jane Doe",
+        "JaneDoe",
+        "张三",
+        "4111111111111111",
+        "4111-1111-1111-1111",
+        "x" * 65,
+        "a\nb1",
+        "whsec_17",
+        "sk_live_9",
+    ],
 )
 def test_what_may_be_a_name_or_a_card_is_logged_as_a_hash(name: str):
     assert loggable(name).startswith("sha256:")
