@@ -183,7 +183,8 @@ def said(notice: Notice) -> Mapped:
         return _kept(notice, "pspReference: a `:` in it lets the signed text be cut another way")
     if item.success not in ("true", "false"):
         return _kept(notice, "success: it is neither true nor false")
-    if not notice.psp or not CODE.fullmatch((item.amount or Amount("", "XXX")).currency or "XXX"):
+    currency = item.amount.currency if item.amount else None
+    if not notice.psp or (currency and not CODE.fullmatch(currency)):
         return _kept(notice, "pspReference, amount.currency: absent, or not of their form")
     mapper = CODES.get(item.event_code or "")
     if mapper is None:
