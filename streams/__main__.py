@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "gateway": "streams.cli.gateway:gateway",
     "ingest": "streams.cli.ingest:ingest",
     "replay": "streams.cli.replay:replay",
+    "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",
     "why": "streams.cli.why:why",
     "worker": "streams.cli.worker:worker",

@@ -19,6 +19,7 @@ import httpx
 from streams.channels import credentials, registry
 from streams.channels.accounts import Accounts
 from streams.channels.adapter import Received
+from streams.channels.requests import Reply
 from streams.channels.verification import Refused, parse_headers
 from streams.cli.printable import printable
 from streams.domain.decisions import ChannelRequest
@@ -180,8 +181,10 @@ def _asked(live: Live, simulator: str) -> str:
         raise CheckError(f"a query cannot be built: {error}") from error
     except httpx.HTTPError as error:
         raise CheckError(f"the simulator does not answer: {type(error).__name__}; start `concord simulate`") from error
-    if reply.status_code in (401, 403):
-        raise CheckError(
-            "the simulator refuses the request's signature; give it the credentials that `concord simulate` wrote"
-        )
-    return f"the simulator answers its query with {reply.status_code}"
+    headers = {name.lower(): value for name, value in reply.headers.items()}
+    found = Reply(status=reply.status_code, headers=headers, body=reply.content)
+    said = ours.classify(request, found, live.keys, live.contract)
+    if reply.status_code in (401, 403) or {said.status, said.error_class} & set(live.contract.failures.not_accepted):
+        fix = "give the account the credentials that `concord simulate` wrote"
+        raise CheckError(f"the simulator refuses its query ({reply.status_code}, {said.status}); {fix}")
+    return f"the simulator answers its query: {said.status}"
