@@ -139,6 +139,14 @@ class ChannelRequest(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
     """The capture, void or refund; None: the payment itself."""
     not_after: datetime | None = None
     """Its lease: a connector does not send it later than this, because then it may be asked for again (R-064)."""
+    details: dict[str, str] = {}
+    """What the start of the payment said that only its channel wants to know, unread by us."""
+    operation: str | None = None
+    """What `operation_no` is, CAPTURE, VOID or REFUND, so that a query knows what it asks about."""
+    payment_transaction: str | None = None
+    """The channel's reference of the payment that the operation is of; channels name what is captured or refunded by it."""
+    payment_amount: int | None = None
+    """That payment's amount, in minor units; some channels want it beside the amount of a refund."""
 
 
 class LedgerEntry(Struct, frozen=True, array_like=False, gc=False):

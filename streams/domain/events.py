@@ -23,6 +23,9 @@ Text: TypeAlias = Annotated[str, Meta(max_length=256)]
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Whole: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]
 
+Details: TypeAlias = Annotated[dict[Word, Annotated[str, Meta(max_length=1024)]], Meta(max_length=16)]
+"""What only the channel wants to know (a payment method token, the payer's id there, a description); unread by us."""
+
 Request: TypeAlias = Literal["submit", "query", "close", "capture", "void", "refund"]
 """What an answer answers."""
 
@@ -67,6 +70,7 @@ class StartPayment(
     payment_no: Id
     merchant: Id | None = None
     channel: Id | None = None
+    details: Details = {}
 
 
 class RetryPayment(
@@ -305,6 +309,8 @@ class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, ta
     raw: Raw | None = None
     operation_no: Id | None = None
     auth_expires_at: Moment | None = None
+    payer_action: Annotated[str, Meta(max_length=4096)] | None = None
+    """What the payer needs to go on: a QR code's content, a page's address, a client secret."""
 
 
 class CardPosting(

@@ -224,6 +224,8 @@ class Turn:
             number = target.closes
         else:
             number = target.attempts + (target.resends if type(target) is Payment else 0)
+        operation = target if type(target) is Operation else None
+        parent = None if operation is None else self.parent(operation)
         self.say(
             ChannelRequest(
                 id=identity.request_id(self.order, target, verb, number),
@@ -239,8 +241,11 @@ class Turn:
                 why=why,
                 decision=self.decision,
                 decided_at=self.moment,
-                operation_no=target.number if type(target) is Operation else None,
+                operation_no=None if operation is None else operation.number,
                 not_after=None if not_after is None else moment(not_after),
+                operation=None if operation is None else operation.kind,
+                payment_transaction=None if parent is None else parent.transaction,
+                payment_amount=None if parent is None else parent.amount,
             )
         )
 
