@@ -78,6 +78,22 @@ class PaymentUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     decided_at: datetime
 
 
+class PayerAction(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="payer_action"):
+    """What the payer needs to go on with a payment that a channel has accepted; for whoever shows it. It is no state and proves nothing.
+
+    `action` is the channel's: a QR code's content, a page's address, a client secret. It is not to be logged.
+    """
+
+    id: str
+    order_id: str
+    payment_no: str
+    merchant: str | None
+    channel: str
+    action: str
+    decision: str
+    decided_at: datetime
+
+
 class OperationUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="operation_update"):
     """A capture, void or refund of a payment entered `state`; for the trade domain. `before` is None when it was asked for."""
 
@@ -304,7 +320,7 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, 
 
 
 Message: TypeAlias = (
-    PaymentSuccess | Discrepancy | PaymentUpdate | OperationUpdate | Movement | ChannelRequest | Decision
+    PaymentSuccess | Discrepancy | PaymentUpdate | OperationUpdate | PayerAction | Movement | ChannelRequest | Decision
 )
 
 KINDS: Final[dict[type[Message], str]] = {
@@ -312,6 +328,7 @@ KINDS: Final[dict[type[Message], str]] = {
     Discrepancy: "discrepancies",
     PaymentUpdate: "updates",
     OperationUpdate: "updates",
+    PayerAction: "updates",
     Movement: "updates",
     ChannelRequest: "channel-requests",
     Decision: "decisions",

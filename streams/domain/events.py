@@ -76,13 +76,17 @@ class StartPayment(
 class RetryPayment(
     Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="retry_payment"
 ):
-    """Our side asks for another attempt, at the same channel or another; only if every earlier one was not accepted (R-050)."""
+    """Our side asks for another attempt, at the same channel or another; only if every earlier one was not accepted (R-050).
+
+    `details` replace those of the attempt before, which another channel would not understand.
+    """
 
     command_id: Id
     order_id: Id
     payment_no: Id
     merchant: Id | None = None
     channel: Id | None = None
+    details: Details = {}
 
 
 class ClosePayment(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -200,8 +199,6 @@ def test_the_order_in_the_notice_stands_against_a_given_one(delivery: Delivery):
 
 @pytest.mark.parametrize("channel", registry.CHANNELS)
 def test_a_notice_of_every_channel_goes_in_by_the_one_command(channel: str, delivery: Delivery):
-    if find_spec(f"streams.simulator.{channel}") is None or find_spec(f"streams.channels.{channel}") is None:
-        pytest.skip(f"{channel} has no adapter or no dialect yet")
     dialect = registry.dialect(channel)
     theirs, credentials = dialect.secrets(7)
     fact = Fact(
@@ -214,7 +211,7 @@ def test_a_notice_of_every_channel_goes_in_by_the_one_command(channel: str, deli
     delivery.credentials.write_text(json.dumps(credentials))
     code, output = delivery.ingest("--dry-run", "--format", "json", "--channel", channel)
     events = [json.loads(line) for line in output.splitlines()]
-    assert (code, [event["amount"] for event in events]) == (0, [100])
+    assert (code, [event["amount"] for event in events if event["type"] != "unmapped"]) == (0, [100])
     assert all(event["order_id"] or event["references"] for event in events)
     delivery.body.write_bytes(sent.body.replace(b"a", b"b").replace(b"1", b"2"))
     code, output = delivery.ingest("--dry-run", "--format", "json", "--channel", channel)
