@@ -9,13 +9,16 @@ import click
 
 COMMANDS: Final = {
     "audit": "streams.cli.audit:audit",
+    "channels": "streams.cli.channels:channels",
     "contracts": "streams.cli.contracts:contracts",
     "demo": "streams.cli.demo:demo",
     "dev": "streams.cli.dev:dev",
     "docs": "streams.cli.docs:docs",
     "explain": "streams.cli.explain:explain",
+    "gateway": "streams.cli.gateway:gateway",
     "ingest": "streams.cli.ingest:ingest",
     "replay": "streams.cli.replay:replay",
+    "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",
     "why": "streams.cli.why:why",
     "worker": "streams.cli.worker:worker",

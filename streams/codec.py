@@ -20,6 +20,7 @@ from streams.domain.decisions import (
     Message,
     Movement,
     OperationUpdate,
+    PayerAction,
     PaymentSuccess,
     PaymentUpdate,
 )
@@ -64,7 +65,16 @@ TOPICS: Final[Mapping[str, Any]] = {
 }
 """What each input topic admits, by logical name."""
 
-OUTPUTS: Final = (PaymentSuccess, Discrepancy, PaymentUpdate, OperationUpdate, Movement, ChannelRequest, Decision)
+OUTPUTS: Final = (
+    PaymentSuccess,
+    Discrepancy,
+    PaymentUpdate,
+    OperationUpdate,
+    PayerAction,
+    Movement,
+    ChannelRequest,
+    Decision,
+)
 
 _Decoded: TypeAlias = Event | Unmapped
 _Decoder: TypeAlias = "msgspec.json.Decoder[_Decoded]"

@@ -16,6 +16,12 @@
 | `CONCORD_SESSION_SECONDS` | group session timeout, 6 or more (brokers refuse less by default) | 10 |
 | `CONCORD_TRANSACTION_SECONDS` | broker-side transaction timeout; at most 900; bounds how long a dead worker holds back readers | 30 |
 | `CONCORD_BATCH` | most input records in one transaction | 2000 |
+| `CONCORD_CHANNELS` | the accounts file: which channel accounts there are, and where their credentials lie | `channels.yaml` |
+| `CONCORD_GATEWAY_HOST`, `CONCORD_GATEWAY_PORT` | where the gateway listens for callbacks | `127.0.0.1`, `8080` |
+| `CONCORD_GATEWAY_CONCURRENCY` | callbacks in flight; one more is answered with 503 | 512 |
+| `CONCORD_GATEWAY_BODY_BYTES` | largest body of a callback; a larger one is answered with 413 | 262144 |
+| `CONCORD_GATEWAY_BODY_MS` | how long a body may take to arrive, else 408; the headers have as long | 10000 |
+| `CONCORD_GATEWAY_STORE_MS` | how long the broker may take to store a callback, else 503 | 4000 |
 | `CONCORD_POSTGRES` | Postgres, `postgresql://…`; read by `concord dev` and the tests | a local one |
 | `CONCORD_SERVICES` | where `concord dev`, `concord demo` and the tests get services from: `auto`, `docker`, `local` | `auto` |
 | `CONCORD_KAFKA_VERSION` | the Kafka that is started locally | 4.2.1 |
@@ -58,6 +64,13 @@ class Settings:
     session_s: float = 10.0
     transaction_s: float = 30.0
     batch: int = 2000
+    channels: Path = Path("channels.yaml")
+    gateway_host: str = "127.0.0.1"
+    gateway_port: int = 8080
+    gateway_concurrency: int = 512
+    gateway_body_bytes: int = 262_144
+    gateway_body_s: float = 10.0
+    gateway_store_s: float = 4.0
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -77,6 +90,13 @@ class Settings:
             session_s=_whole(env, "CONCORD_SESSION_SECONDS", 10, low=6, high=1800),
             transaction_s=_whole(env, "CONCORD_TRANSACTION_SECONDS", 30, low=5, high=900),
             batch=_whole(env, "CONCORD_BATCH", 2000),
+            channels=Path(env.get("CONCORD_CHANNELS") or "channels.yaml"),
+            gateway_host=env.get("CONCORD_GATEWAY_HOST") or "127.0.0.1",
+            gateway_port=_whole(env, "CONCORD_GATEWAY_PORT", 8080, high=65535),
+            gateway_concurrency=_whole(env, "CONCORD_GATEWAY_CONCURRENCY", 512, high=100_000),
+            gateway_body_bytes=_whole(env, "CONCORD_GATEWAY_BODY_BYTES", 262_144, low=1024, high=524_288),
+            gateway_body_s=_whole(env, "CONCORD_GATEWAY_BODY_MS", 10_000, high=600_000) / 1000,
+            gateway_store_s=_whole(env, "CONCORD_GATEWAY_STORE_MS", 4000, high=600_000) / 1000,
         )
 
 

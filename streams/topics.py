@@ -49,7 +49,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     name: str
     topic: str
-    direction: Literal["input", "output", "changelog", "dead-letters"]
+    direction: Literal["input", "output", "changelog", "table", "dead-letters"]
     about: str
     key: str
     messages: tuple[str, ...]
@@ -198,11 +198,12 @@ def _topic(entry: dict[str, Any], number: int, over: Mapping[str, int]) -> Topic
     except msgspec.ValidationError as error:
         raise TopicsError(f"topics.yaml: {label}: {error}") from error
     is_input, is_changelog = topic.direction == "input", topic.direction == "changelog"
+    is_compact = is_changelog or topic.direction == "table"
     for refused, field, fix in (
         (is_input and topic.timestamp_type != "LogAppendTime", "timestamp_type", "an input needs LogAppendTime"),
-        (is_changelog != (topic.cleanup == "compact"), "cleanup", "the changelog, and only it, is compact"),
+        (is_compact != (topic.cleanup == "compact"), "cleanup", "the changelog and tables, and only they, are compact"),
         (is_changelog and topic.compaction_lag_days is None, "compaction_lag_days", "say how long an outage may be"),
-        (not is_changelog and topic.retention_days is None, "retention_days", "say how long records are kept"),
+        (not is_compact and topic.retention_days is None, "retention_days", "say how long records are kept"),
     ):
         if refused:
             raise TopicsError(f"topics.yaml: {label}: {field} is {getattr(topic, field)}: {fix}")
@@ -258,7 +259,7 @@ def _differences(topic: Topic, found: Found | None, *, counts_agree: bool) -> li
 
 
 BREAKING: Final = {
-    "cleanup.policy": "a changelog must keep the last row of every key, and every other topic must keep every record",
+    "cleanup.policy": "a changelog or a table must keep the last row of every key, and every other topic every record",
     "message.timestamp.type": "the times of input records are the clock of every decision, so the broker must set them",
     "unclean.leader.election.enable": "an unclean leader loses acknowledged records",
 }

@@ -69,3 +69,13 @@ def from_text(currency: str, text: str) -> int | None:
     if amount > MAX_AMOUNT:
         return None
     return -amount if sign else amount
+
+
+def to_text(currency: str, amount: int) -> str | None:
+    """Our minor units as decimal text in major units (`19.99`), the inverse of `from_text`; None for a currency that has none."""
+    exponent = iso_exponents().get(currency)
+    if exponent is None:
+        return None
+    digits = str(abs(amount)).rjust(exponent + 1, "0")
+    whole, fraction = (digits[:-exponent], f".{digits[-exponent:]}") if exponent else (digits, "")
+    return f"{'-' if amount < 0 else ''}{whole}{fraction}"

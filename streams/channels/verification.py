@@ -28,6 +28,8 @@ class Refused(Exception):  # noqa: N818  it is a verdict on the notice, not an e
     def __init__(self, field: str, problem: str, fix: str) -> None:
         super().__init__(f"{field}: {problem}; {fix}")
         self.field = field
+        self.problem = problem
+        self.fix = fix
 
 
 class Malformed(Refused):
@@ -97,11 +99,11 @@ def in_utc(text: str) -> str:
     """An RFC 3339 time with any offset, in UTC. What cannot be read stays as it is: the law marks it (R18)."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is None:
+            return text
+        return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError):  # in UTC it may lie before the year 1
         return text
-    if moment.tzinfo is None:
-        return text
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def parse_headers(data: bytes) -> dict[str, str]:

@@ -1,43 +1,38 @@
-"""WeChat Pay v3 notices: verify one, open its sealed resource, and map it to what it says about one of our payments.
+"""WeChat Pay v3: who signed a message, and how its sealed part is opened.
 
-The signature covers `timestamp\\nnonce\\nbody\\n` with the platform's key that the serial names; what it says is sealed
-with the merchant's 32-byte APIv3 key. `out_trade_no` is our payment number. The merchant order id travels in `attach`,
-which our side sets to the JSON text `{"order_id": "…"}` when it places the order; without it the out-trade number is
-the order id.
-
-The account is the merchant number (`mchid`); a notice about another one is kept, not mapped.
+The signature covers `timestamp\\nnonce\\nbody\\n` with the platform's key that the serial names, in notices and in replies alike. What a
+notice says is sealed with the merchant's 32-byte APIv3 key, and read by `streams.channels.wechatpay_events`.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+from msgspec import Struct
 
+from streams.channels import wechatpay_events
+from streams.channels.adapter import Adapter, Received
 from streams.channels.verification import (
     BadSignature,
     Malformed,
     check_fresh,
-    evidence,
     header,
-    in_utc,
     optional_header,
     unix_seconds,
 )
-from streams.domain.events import Amount, Callback, Currency, Unmapped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Mapping
 
 CHANNEL: Final = "wechatpay"
 TIMESTAMP: Final = "Wechatpay-Timestamp"
@@ -46,57 +41,91 @@ SERIAL: Final = "Wechatpay-Serial"
 SIGNATURE: Final = "Wechatpay-Signature"
 SIGNATURE_TYPE: Final = "Wechatpay-Signature-Type"
 RSA_SHA256: Final = "WECHATPAY2-SHA256-RSA2048"
-ALGORITHM: Final = "AEAD_AES_256_GCM"
 KEY_SIZE: Final = 32
-NONCE_SIZE: Final = 12
+HEX: Final = re.compile("[0-9A-Fa-f]{1,64}")
+SHORT_SIZES: Final = frozenset({16, 24, KEY_SIZE})
 WINDOW_S: Final = 299  # less than 300 s, as the channel's own SDK has it
 
-WORDS: Final = {
-    "SUCCESS": "SUCCESS",
-    "REFUND": "SUCCESS",  # was paid, and later refunded: the payment stays a success
-    "CLOSED": "CLOSED",
-    "REVOKED": "CLOSED",
-    "PAYERROR": "FAILED",
-    "NOTPAY": "PENDING",
-    "USERPAYING": "PROCESSING",
-}
+
+class Credentials(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The credentials file of one merchant."""
+
+    api_v3_keys: list[str] = []
+    """Every live APIv3 key, 32 bytes each: two while it is changed. Needed to receive."""
+    platform_certificates: list[str] = []
+    """Live platform certificates, PEM; each has its serial in it."""
+    platform_public_keys: dict[str, str] = {}
+    """Live platform public keys, PEM, by the name that the channel gives them (`PUB_KEY_ID_…`). Certificates and keys may live
+    side by side; one of the two is needed to receive, and to send."""
+    app_id: str = ""
+    """The application that the merchant's orders are placed for, `wx…`. Needed to send."""
+    merchant_serial: str = ""
+    """The serial of the merchant's API certificate, hexadecimal. Needed to send."""
+    merchant_private_key: str = ""
+    """The private key of that certificate, PEM. Needed to send."""
+    notify_url: str = ""
+    """The gateway's address for this account, https and without a query. Needed to submit."""
+    allow_short_keys: bool = False
+    """Take APIv3 keys of 16 or 24 bytes. Only for published test vectors: no merchant has such a key."""
 
 
-class Resource(msgspec.Struct, frozen=True):
-    """The sealed part of a notice; `ciphertext` is base64 with the tag in its last 16 bytes."""
+@dataclass(frozen=True, slots=True)
+class Merchant:
+    """The signing side of our requests."""
 
-    ciphertext: str
-    nonce: str
-    algorithm: str = ALGORITHM
-    associated_data: str | None = None
-
-
-class Notice(msgspec.Struct, frozen=True):
-    """The envelope of every notice."""
-
-    id: str
-    event_type: str
-    resource: Resource
-    create_time: str | None = None
+    app_id: str
+    serial: str
+    key: RSAPrivateKey
+    notify_url: str
 
 
-class Total(msgspec.Struct, frozen=True):
-    """What the buyer owes, in minor units (fen)."""
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The credentials, ready. `platform` by serial."""
 
-    total: Amount | None = None
-    currency: Currency | None = None
+    api_keys: tuple[bytes, ...]
+    platform: Mapping[str, RSAPublicKey]
+    merchant: Merchant | None
 
 
-class Transaction(msgspec.Struct, frozen=True):
-    """The opened resource of a payment notice."""
+def keys(credentials: Credentials) -> Keys:
+    """Raises `ValueError` naming the field for what is no key."""
+    allowed = SHORT_SIZES if credentials.allow_short_keys else {KEY_SIZE}
+    api_keys = tuple(key.encode() for key in credentials.api_v3_keys)
+    if any(len(key) not in allowed for key in api_keys):
+        raise ValueError("api_v3_keys: one is not 32 bytes long; take it as set in the merchant's console")
+    platform: dict[str, RSAPublicKey] = {}
+    for pem in credentials.platform_certificates:
+        serial, key = _read("platform_certificates", key_of_certificate, pem)
+        platform[serial] = key
+    for name, pem in credentials.platform_public_keys.items():
+        platform[name] = _read("platform_public_keys", key_of_pem, pem)
+    if not platform:
+        raise ValueError("platform_certificates, platform_public_keys: both are empty; give at least one live key")
+    return Keys(api_keys, platform, _merchant(credentials))
 
-    mchid: str
-    out_trade_no: str
-    trade_state: str
-    transaction_id: str | None = None
-    attach: str | None = None
-    success_time: str | None = None
-    amount: Total = Total()
+
+def _merchant(credentials: Credentials) -> Merchant | None:
+    fields = ("app_id", "merchant_serial", "merchant_private_key")
+    given = [bool(getattr(credentials, field)) for field in fields]
+    if not any(given):
+        return None
+    if not all(given):
+        raise ValueError(f"{fields[given.index(False)]}: it is empty; requests need {', '.join(fields)}")
+    if not HEX.fullmatch(credentials.merchant_serial):
+        raise ValueError("merchant_serial: it is not hexadecimal; take the serial of the merchant's API certificate")
+    key = _read("merchant_private_key", lambda pem: load_pem_private_key(pem, None), credentials.merchant_private_key)
+    if not isinstance(key, RSAPrivateKey):
+        raise ValueError("merchant_private_key: it is not an RSA key; WeChat Pay v3 signs with RSA")  # noqa: TRY004  a file's content, not a type
+    return Merchant(credentials.app_id, credentials.merchant_serial, key, credentials.notify_url)
+
+
+def _read(field: str, reader: Callable[[bytes], Any], pem: str) -> Any:
+    try:
+        return reader(pem.encode())
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        # the parser's own words may quote what it read
+        raise ValueError(f"{field}: it is not an RSA key or certificate in PEM; copy the whole file") from error
 
 
 def key_of_certificate(pem: bytes) -> tuple[str, RSAPublicKey]:
@@ -116,114 +145,38 @@ def _rsa(key: object) -> RSAPublicKey:
     return key
 
 
-def verify(headers: Mapping[str, str], body: bytes, keys: Mapping[str, RSAPublicKey], now_s: int) -> None:
-    """Accept a notice that the platform key of its serial signed less than 300 s from `now_s`, or raise a `Refused`.
+def verify(live: Keys, received: Received) -> None:
+    """Accept a notice that the platform key of its serial signed less than 300 s from its receipt, either way, or raise a `Refused`.
 
-    `keys` maps each live serial (certificate serial in hexadecimal, or `PUB_KEY_ID_…`) to its key.
+    An absent signature type is the default one. WeChat Pay probes with bad signatures that start `WECHATPAY/SIGNTEST/` and watches that
+    they are refused: they are refused like any other, and need no rule of their own.
     """
+    signed_s = check_signature(live.platform, received.headers, received.body)
+    check_fresh(signed_s, int(received.at.timestamp()), TIMESTAMP, WINDOW_S)
+
+
+def check_signature(platform: Mapping[str, RSAPublicKey], headers: Mapping[str, str], body: bytes) -> int:
+    """The signed time, in Unix seconds, of a message that a platform key signed. Raises a `Refused`."""
     kind = optional_header(headers, SIGNATURE_TYPE) or RSA_SHA256
     if kind != RSA_SHA256:
         raise Malformed(SIGNATURE_TYPE, "the signature type is not supported", f"ask the channel for {RSA_SHA256}")
     timestamp, nonce, serial, signature = (header(headers, name) for name in (TIMESTAMP, NONCE, SERIAL, SIGNATURE))
     signed_s = unix_seconds(timestamp, TIMESTAMP)
-    key = keys.get(serial) or keys.get(serial.upper().lstrip("0"))
+    key = platform.get(serial) or platform.get(serial.upper().lstrip("0"))
     if key is None:
         raise BadSignature(SERIAL, "no live platform key has this serial", "add the platform certificate or public key")
-    message = f"{timestamp}\n{nonce}\n".encode() + body + b"\n"
+    message = f"{timestamp}\n{nonce}\n".encode(errors="replace") + body + b"\n"
     try:
         key.verify(base64.b64decode(signature, validate=True), message, PKCS1v15(), SHA256())
     except (binascii.Error, ValueError, InvalidSignature) as error:
-        # WeChat probes with signatures that start WECHATPAY/SIGNTEST/ and watches that they are refused like any other.
         raise BadSignature(SIGNATURE, "the platform key did not make it", "pass the raw body and headers") from error
-    check_fresh(signed_s, now_s, TIMESTAMP, WINDOW_S)
+    return signed_s
 
 
-def decrypt(resource: Resource, keys: Sequence[bytes], *, key_size: int = KEY_SIZE) -> bytes:
-    """Open a sealed resource with the live APIv3 keys. `key_size` is for published test vectors that break the rule."""
-    if any(len(key) != key_size for key in keys):
-        raise ValueError(f"an APIv3 key is not {key_size} bytes long; take it as set in the merchant's console")
-    if resource.algorithm != ALGORITHM:
-        raise Malformed("resource.algorithm", "the algorithm is not supported", f"it must be {ALGORITHM}")
-    if len(resource.nonce.encode()) != NONCE_SIZE:
-        raise Malformed("resource.nonce", "it is not 12 bytes", "keep the resource as it was received")
-    try:
-        sealed = base64.b64decode(resource.ciphertext, validate=True)
-    except ValueError as error:
-        raise Malformed("resource.ciphertext", "it is not base64", "keep the resource as it was received") from error
-    for key in keys:
-        try:
-            return AESGCM(key).decrypt(resource.nonce.encode(), sealed, (resource.associated_data or "").encode())
-        except InvalidTag:
-            continue
-    raise BadSignature("resource.ciphertext", "no live APIv3 key opens it", "add the merchant's current APIv3 key")
-
-
-def to_events(
-    headers: Mapping[str, str],
-    body: bytes,
-    account: str,
-    *,
-    api_keys: Sequence[bytes],
-    received_at: datetime | None = None,
-    key_size: int = KEY_SIZE,
-) -> list[Callback | Unmapped]:
-    """Map a verified notice. What cannot be mapped comes back as `Unmapped` with the reason: it is kept all the same.
-
-    Raises `BadSignature` when none of our APIv3 keys opens it: that is our missing key, and the channel sends it again.
-    """
-    channel, raw = f"{CHANNEL}:{account}", evidence(headers, body)
-    try:
-        notice = msgspec.json.decode(body, type=Notice)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return [Unmapped(channel=channel, event_type="", reason=f"the body is not a notice: {error}", raw=raw)]
-    payment = _not_handled(notice.event_type) or _payment(notice, account, api_keys, key_size)
-    common: dict[str, Any] = {"channel": channel, "event_type": notice.event_type, "event_id": notice.id, "raw": raw}
-    if isinstance(payment, str):
-        return [Unmapped(reason=payment, **common)]
-    return [Callback(received_at=received_at, **payment, **common)]
-
-
-def _not_handled(event_type: str) -> str | None:
-    if event_type.startswith("REFUND."):
-        return "refund notices are not handled by this version"
-    if not event_type.startswith("TRANSACTION."):
-        return f"event_type: {event_type} says nothing about a payment"
-    return None
-
-
-def _payment(notice: Notice, account: str, api_keys: Sequence[bytes], key_size: int) -> dict[str, Any] | str:
-    """The payment's fields, or the reason why there are none."""
-    try:
-        transaction = msgspec.json.decode(decrypt(notice.resource, api_keys, key_size=key_size), type=Transaction)
-    except Malformed as error:
-        return str(error)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return f"resource: {error}"
-    if transaction.mchid != account:
-        return f"mchid: the notice is about {transaction.mchid}, not {account}; give each merchant its own endpoint"
-    order_id = _order_id(transaction)
-    if not order_id or not transaction.out_trade_no:
-        return 'out_trade_no and attach: a payment number and {"order_id": "text"} are needed; set them with the order'
-    word = WORDS.get(transaction.trade_state, transaction.trade_state)
-    if notice.event_type == "TRANSACTION.SUCCESS" and word != "SUCCESS":
-        word = "CONTRADICTORY"  # the notice's name and its content must tell the same story
-    happened_at = transaction.success_time or notice.create_time
-    return {
-        "order_id": order_id,
-        "payment_no": transaction.out_trade_no,
-        "status": word,
-        "transaction": transaction.transaction_id,
-        "amount": transaction.amount.total,
-        "currency": transaction.amount.currency,
-        "event_time": in_utc(happened_at) if happened_at else None,
-    }
-
-
-def _order_id(transaction: Transaction) -> str | None:
-    """From `attach` if that is a JSON object; a merchant's own text there leaves the out-trade number."""
-    try:
-        attached = msgspec.json.decode(transaction.attach or "", type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return transaction.out_trade_no
-    order_id = attached.get("order_id", transaction.out_trade_no)
-    return order_id if isinstance(order_id, str) else None
+ADAPTER: Final = Adapter(
+    channel=CHANNEL,
+    credentials=Credentials,
+    keys=keys,
+    verify=verify,
+    events=lambda live, received, contract: wechatpay_events.events(live.api_keys, received, contract),
+)

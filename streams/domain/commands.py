@@ -98,7 +98,7 @@ def start(turn: Turn, command: StartPayment, fact: Fact) -> Ruling:
         return NOT_FOUND
     if payment.state != INIT:
         return Ruling("refused", "not-init", f"payment {payment.key} is {payment.state}")
-    return _submit(turn, payment, command.channel or payment.channel, "start")
+    return _submit(turn, payment, command, "start")
 
 
 def retry(turn: Turn, command: RetryPayment, fact: Fact) -> Ruling:
@@ -108,10 +108,11 @@ def retry(turn: Turn, command: RetryPayment, fact: Fact) -> Ruling:
         return NOT_FOUND
     if payment.state == INIT:
         return Ruling("refused", "not-started", f"payment {payment.key} is INIT")
-    return _submit(turn, payment, command.channel or payment.channel, "retry")
+    return _submit(turn, payment, command, "retry")
 
 
-def _submit(turn: Turn, payment: Payment, channel: str, move: str) -> Ruling:
+def _submit(turn: Turn, payment: Payment, command: StartPayment | RetryPayment, move: str) -> Ruling:
+    channel = command.channel or payment.channel
     refusal = gate.may_submit(turn, payment, channel)
     if refusal is not None:
         return refusal
@@ -119,6 +120,7 @@ def _submit(turn: Turn, payment: Payment, channel: str, move: str) -> Ruling:
     if move == "retry":
         payment.tries = (*payment.made, Attempt(channel, turn.at))
     payment.channel = channel
+    payment.details = command.details or None
     payment.attempts += 1
     start_clock(turn, payment)
     after = MACHINE[before][move]

@@ -78,6 +78,22 @@ class PaymentUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     decided_at: datetime
 
 
+class PayerAction(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="payer_action"):
+    """What the payer needs to go on with a payment that a channel has accepted; for whoever shows it. It is no state and proves nothing.
+
+    `action` is the channel's: a QR code's content, a page's address, a client secret. It is not to be logged.
+    """
+
+    id: str
+    order_id: str
+    payment_no: str
+    merchant: str | None
+    channel: str
+    action: str
+    decision: str
+    decided_at: datetime
+
+
 class OperationUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="operation_update"):
     """A capture, void or refund of a payment entered `state`; for the trade domain. `before` is None when it was asked for."""
 
@@ -139,6 +155,14 @@ class ChannelRequest(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
     """The capture, void or refund; None: the payment itself."""
     not_after: datetime | None = None
     """Its lease: a connector does not send it later than this, because then it may be asked for again (R-064)."""
+    details: dict[str, str] = {}
+    """What the start of the payment said that only its channel wants to know, unread by us."""
+    operation: str | None = None
+    """What `operation_no` is, CAPTURE, VOID or REFUND, so that a query knows what it asks about."""
+    payment_transaction: str | None = None
+    """The channel's reference of the payment that the operation is of; channels name what is captured or refunded by it."""
+    payment_amount: int | None = None
+    """That payment's amount, in minor units; some channels want it beside the amount of a refund."""
 
 
 class LedgerEntry(Struct, frozen=True, array_like=False, gc=False):
@@ -297,7 +321,7 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, 
 
 
 Message: TypeAlias = (
-    PaymentSuccess | Discrepancy | PaymentUpdate | OperationUpdate | Movement | ChannelRequest | Decision
+    PaymentSuccess | Discrepancy | PaymentUpdate | OperationUpdate | PayerAction | Movement | ChannelRequest | Decision
 )
 
 KINDS: Final[dict[type[Message], str]] = {
@@ -305,6 +329,7 @@ KINDS: Final[dict[type[Message], str]] = {
     Discrepancy: "discrepancies",
     PaymentUpdate: "updates",
     OperationUpdate: "updates",
+    PayerAction: "updates",
     Movement: "updates",
     ChannelRequest: "channel-requests",
     Decision: "decisions",

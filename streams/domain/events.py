@@ -23,6 +23,9 @@ Text: TypeAlias = Annotated[str, Meta(max_length=256)]
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Whole: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]
 
+Details: TypeAlias = Annotated[dict[Word, Annotated[str, Meta(max_length=1024)]], Meta(max_length=16)]
+"""What only the channel wants to know (a payment method token, the payer's id there, a description); unread by us."""
+
 Request: TypeAlias = Literal["submit", "query", "close", "capture", "void", "refund"]
 """What an answer answers."""
 
@@ -67,18 +70,23 @@ class StartPayment(
     payment_no: Id
     merchant: Id | None = None
     channel: Id | None = None
+    details: Details = {}
 
 
 class RetryPayment(
     Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="retry_payment"
 ):
-    """Our side asks for another attempt, at the same channel or another; only if every earlier one was not accepted (R-050)."""
+    """Our side asks for another attempt, at the same channel or another; only if every earlier one was not accepted (R-050).
+
+    `details` replace those of the attempt before, which another channel would not understand.
+    """
 
     command_id: Id
     order_id: Id
     payment_no: Id
     merchant: Id | None = None
     channel: Id | None = None
+    details: Details = {}
 
 
 class ClosePayment(
@@ -305,6 +313,8 @@ class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, ta
     raw: Raw | None = None
     operation_no: Id | None = None
     auth_expires_at: Moment | None = None
+    payer_action: Annotated[str, Meta(max_length=4096)] | None = None
+    """What the payer needs to go on: a QR code's content, a page's address, a client secret."""
 
 
 class CardPosting(

@@ -101,6 +101,11 @@ def update_id(order: Order, target: Target, state: str) -> str:
     return f"update/{scope(order, target)}/{state}"
 
 
+def action_id(order: Order, target: Target, number: int) -> str:
+    """What a payer needs is told at most once for each submit."""
+    return f"action/{scope(order, target)}/{number}"
+
+
 def movement_id(order: Order, target: Target, kind: str) -> str:
     """Money moves in each way at most once for an operation."""
     return f"movement/{scope(order, target)}/{kind}"

@@ -139,6 +139,10 @@ class Payment(Struct, array_like=True, gc=False):
     funds: Funds | None = None
     expired: bool = False
     """Its expiry has passed while it was open, and what that asks for was done."""
+    details: dict[str, str] | None = None
+    """What its start said for the channel alone. Kept while it is open, as a submit sent again must say the same."""
+    actions: int = 0
+    """Payer actions told; at most one for each submit sent."""
 
     @property
     def kind(self) -> str:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
-from streams.domain import captures, gate, legs, links, refunds, returns
+from streams.domain import captures, gate, identity, legs, links, refunds, returns
+from streams.domain.decisions import PayerAction
 from streams.domain.events import Answer, Callback
 from streams.domain.moment import milliseconds
 from streams.domain.order import NOTHING, Payment
 from streams.domain.schedule import await_final
-from streams.domain.tables import AUTHORIZED, INCOMPLETE, MACHINE, OPEN, SUCCESS, UNMAPPED, Meaning
+from streams.domain.tables import AUTHORIZED, INCOMPLETE, MACHINE, OPEN, SUCCESS, UNMAPPED, UNPROVEN, Meaning
 from streams.domain.turn import Ruling, Turn
 from streams.domain.words import (
     ALREADY,
@@ -52,13 +53,33 @@ def judge(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact) ->
     meaning = meaning_of(payment, event, turn.contract(event.channel))
     if meaning.input != "doubt" and fact.source == "submit":
         payment.resend_at = None
+    if isinstance(event, Answer) and event.request == "submit" and event.payer_action:
+        _tell_payer(turn, payment, event.payer_action)
     return INPUTS.get(meaning.input, _open)(turn, payment, event, fact, meaning)
 
 
 def _open(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact, meaning: Meaning) -> Ruling:
-    if payment.state in OPEN and meaning is not UNMAPPED and event.transaction:
+    if payment.state in OPEN and meaning not in (UNMAPPED, UNPROVEN) and event.transaction:
         payment.transaction = event.transaction
     return doubt(turn, payment, fact, meaning)
+
+
+def _tell_payer(turn: Turn, payment: Payment, action: str) -> None:
+    """Hand on what the payer needs, once for each submit that was sent; an answer that comes twice tells it once."""
+    if payment.state in OPEN and payment.actions < payment.attempts + payment.resends:
+        payment.actions += 1
+        turn.say(
+            PayerAction(
+                id=identity.action_id(turn.order, payment, payment.actions),
+                order_id=turn.order.order_id,
+                payment_no=payment.payment_no,
+                merchant=payment.merchant,
+                channel=payment.channel,
+                action=action,
+                decision=turn.decision,
+                decided_at=turn.moment,
+            )
+        )
 
 
 # -- attempts

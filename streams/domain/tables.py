@@ -121,12 +121,15 @@ WORDS: Final[Mapping[str, Meaning]] = {
 }
 """Words about the payment itself. DECLINED_RETRYABLE is a failure only where the contract calls a decline final."""
 
+MOVING: Final = frozenset(word for word, meaning in WORDS.items() if meaning.input not in ("pending", "doubt"))
+"""Words that do more than leave it open."""
+
 DECLINE_NOT_FINAL: Final = Meaning("unknown", "pending")
 UNMAPPED: Final = Meaning("unknown", "doubt")
 INCOMPLETE: Final = Meaning("unknown", "doubt", ask=True)
 """A success that lacks its transaction, amount or currency cannot be stored as one (R-002)."""
 UNPROVEN: Final = Meaning("unknown", "doubt", ask=True)
-"""A success whose signature proves too little."""
+"""A word that would move money's state, under a signature that proves too little."""
 
 CLOSE_WORDS: Final[Mapping[str, Meaning]] = {
     **{word: one if one.input == "doubt" else Meaning("unknown", "pending") for word, one in WORDS.items()},

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import structs
 
 from streams.domain import identity
+from streams.domain.asking import asked
 from streams.domain.contract import DEFAULT, Contract, Contracts
 from streams.domain.decisions import (
-    ChannelRequest,
     Decision,
     Discrepancy,
     LedgerEntry,
@@ -34,7 +34,7 @@ from streams.domain.decisions import (
 from streams.domain.moment import moment
 from streams.domain.order import MAX_CONFLICTS, MAX_SEEN, Conflict, Operation, Order, Payment, Seen, Target
 from streams.domain.standing import standing
-from streams.domain.tables import KINDS
+from streams.domain.tables import KINDS, NOT_YET_PAID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,6 +129,8 @@ class Turn:
             self._tell_operation(target, before)
             return
         assert type(target) is Payment
+        if state not in NOT_YET_PAID:
+            target.details = None
         self.say(
             PaymentUpdate(
                 id=identity.update_id(self.order, target, state),
@@ -224,25 +226,8 @@ class Turn:
             number = target.closes
         else:
             number = target.attempts + (target.resends if type(target) is Payment else 0)
-        self.say(
-            ChannelRequest(
-                id=identity.request_id(self.order, target, verb, number),
-                verb=verb,
-                order_id=self.order.order_id,
-                payment_no=target.payment_no,
-                merchant=target.merchant,
-                channel=target.channel,
-                amount=target.amount,
-                currency=target.currency,
-                idempotency_key=identity.idempotency_key(self.order, target),
-                transaction=target.transaction,
-                why=why,
-                decision=self.decision,
-                decided_at=self.moment,
-                operation_no=target.number if type(target) is Operation else None,
-                not_after=None if not_after is None else moment(not_after),
-            )
-        )
+        parent = self.parent(target) if type(target) is Operation else None
+        self.say(asked(self, target, parent, verb, number, why=why, not_after=not_after))
 
     # -- discrepancies
 

@@ -20,6 +20,7 @@ from streams.domain.tables import (
     DECLINE_NOT_FINAL,
     INCOMPLETE,
     MACHINES,
+    MOVING,
     OPERATION_WORDS,
     RETURNED,
     SUCCESS,
@@ -108,7 +109,7 @@ def meaning_of(target: Target, event: Word, contract: Contract) -> Meaning:
     status = event.status
     if status == "DECLINED_RETRYABLE" and not contract.decline_is_final:
         return DECLINE_NOT_FINAL
-    if status == "SUCCESS" and type(event) is not Answer and not contract.notice.proves_money:
+    if type(event) is not Answer and not contract.notice.proves_money and status in MOVING:
         return UNPROVEN
     if type(target) is not Payment:
         words = CAPTURE_WORDS if target.kind == "CAPTURE" else OPERATION_WORDS

@@ -36,7 +36,14 @@ def store(kafka, topic_prefix, tmp_path: Path):
         (tmp_path / "body").write_bytes(body)
         (tmp_path / "headers").write_text(f"Stripe-Signature: t={AT},v1={signature}\ntraceparent: {TRACE}\n")
         arguments = ["--channel", "stripe", "--account", "acct_1", "--headers", str(tmp_path / "headers")]
-        arguments += ["--secret-env", "HOOK", "--now", "2025-03-03T10:00:00Z", str(tmp_path / "body")]
+        (tmp_path / "credentials").write_text("webhook_secrets: ['env:HOOK']\n")
+        arguments += [
+            "--credentials",
+            str(tmp_path / "credentials"),
+            "--at",
+            "2025-03-03T10:00:00Z",
+            str(tmp_path / "body"),
+        ]
         settings = {"CONCORD_KAFKA": kafka.bootstrap, "CONCORD_TOPIC_PREFIX": topic_prefix, "HOOK": KEY}
         result = CliRunner().invoke(ingest, arguments, env=settings)
         return result.exit_code, result.output

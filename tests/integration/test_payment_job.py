@@ -318,18 +318,20 @@ class TestPublicSamples:
         plain = json.loads((FIXTURES / "wechatpay" / vector["plaintext_file"]).read_text())
         order, account = plain["out_trade_no"], plain["mchid"]
         (tmp_path / "headers").write_text("".join(f"{name}: {value}\n" for name, value in vector["headers"].items()))
-        (tmp_path / "key").write_text(vector["apiv3_key"])
         # The published certificate is not the one whose serial the published header names, though its key made the signature.
         certificate = load_pem_x509_certificate((FIXTURES / "wechatpay" / vector["cert_file"]).read_bytes())
-        (tmp_path / "pem").write_bytes(
-            certificate.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        )
+        pem = certificate.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+        live = {
+            "api_v3_keys": [vector["apiv3_key"]],
+            "platform_public_keys": {vector["headers"]["Wechatpay-Serial"]: pem},
+        }
+        (tmp_path / "credentials").write_text(json.dumps(live))
         await job.start()
         await job.send("commands", begun(order, order, f"wechatpay:{account}", plain["amount"]["total"], "CNY"))
         stored = await asyncio.to_thread(
             job.run, "ingest", "--channel", "wechatpay", "--account", account, "--headers", str(tmp_path / "headers"),
-            "--key-file", str(tmp_path / "key"), "--public-key", f"{vector['headers']['Wechatpay-Serial']}={tmp_path / 'pem'}",
-            "--now", "2021-01-23T02:18:50Z", str(FIXTURES / "wechatpay" / vector["body_file"]),
+            "--credentials", str(tmp_path / "credentials"), "--order-id", order,
+            "--at", "2021-01-23T02:18:50Z", str(FIXTURES / "wechatpay" / vector["body_file"]),
         )  # fmt: skip
         assert stored.returncode == 0, stored.stderr
         [announced] = await job.wait("success", count(1))
@@ -339,10 +341,11 @@ class TestPublicSamples:
     async def test_stripes_sample_is_not_a_payments_and_is_kept(self, job, tmp_path):
         [vector] = json.loads((FIXTURES / "stripe" / "signature_vectors.json").read_text())
         (tmp_path / "headers").write_text(f"Stripe-Signature: {vector['header']}\n")
+        (tmp_path / "credentials").write_text("webhook_secrets: ['env:HOOK']\n")
         await job.start()
         stored = await asyncio.to_thread(
             job.run, "ingest", "--channel", "stripe", "--account", "acct_1", "--headers", str(tmp_path / "headers"),
-            "--secret-env", "HOOK", "--now", "2018-08-02T10:10:20Z", str(FIXTURES / "stripe" / vector["body_file"]),
+            "--credentials", str(tmp_path / "credentials"), "--at", "2018-08-02T10:10:20Z", str(FIXTURES / "stripe" / vector["body_file"]),
             HOOK=vector["secret"],
         )  # fmt: skip
         assert stored.returncode == 0, stored.stderr

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.channels.amounts import channel_exponent, from_channel_minor, from_text, iso_exponents, to_channel_minor
+from streams.channels.amounts import (
+    channel_exponent,
+    from_channel_minor,
+    from_text,
+    iso_exponents,
+    to_channel_minor,
+    to_text,
+)
 from streams.channels.contracts import shipped
 from streams.domain.contract import DEFAULT, Contract
 from streams.domain.events import MAX_AMOUNT
@@ -88,3 +95,16 @@ def test_there_and_back_is_the_same_amount(currency: str, amount: int, exponent:
     assert theirs is None or from_channel_minor(contract, currency, theirs) == amount
     ours = from_channel_minor(contract, currency, amount)
     assert ours is None or to_channel_minor(contract, currency, ours) == amount
+
+
+@given(currency=st.sampled_from(sorted(iso_exponents())), amount=AMOUNTS)
+def test_text_says_the_amount_that_it_was_made_of(currency: str, amount: int):
+    text = to_text(currency, amount)
+    assert text is not None
+    assert from_text(currency, text) == amount
+
+
+def test_an_amount_of_no_currency_has_no_text():
+    assert to_text("XAU", 1) is None
+    assert to_text("EUR", 5) == "0.05"
+    assert to_text("JPY", -500) == "-500"

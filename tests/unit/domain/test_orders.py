@@ -34,6 +34,9 @@ CONTRACTS: dict[str, dict[str, Contract]] = {
     },
     "an isolated channel is asked nothing by itself (R-051)": {"chA": Contract(isolation="manual")},
     "a word that proves too little only makes us ask": {"chA": Contract(notice=Notice(proves_money=False))},
+    "nor does a failure or a hold that proves too little, and it names no transaction": {
+        "chA": Contract(notice=Notice(proves_money=False))
+    },
 }
 CASES: dict[str, str] = {
     "legs are announced by the one that reaches the total": """
@@ -169,6 +172,14 @@ CASES: dict[str, str] = {
     back R1 of=P1 a=1                               -> applied refund-asked REFUNDING REFUND
     notice R1 of=P1 SUCCESS e=2 r=R a=1             -> applied unproven REFUNDING>UNKNOWN QUERY
     returned R1 of=P1 SUCCESS t=R a=1               -> applied success UNKNOWN>SUCCESS REFUND_SUCCESS:1
+    """,
+    "nor does a failure or a hold that proves too little, and it names no transaction": """
+    create P1                                       -> applied created INIT
+    start P1                                        -> applied start INIT>PAYING SUBMIT
+    callback P1 FAILED e=1 t=FORGED                 -> applied unproven PAYING>UNKNOWN QUERY
+    callback P1 AUTHORIZED e=2 t=FORGED             -> applied unproven UNKNOWN QUERY
+    callback P1 PENDING e=3 t=X1                    -> applied pending UNKNOWN
+    query P1 SUCCESS t=X1                           -> applied success UNKNOWN>SUCCESS announced
     """,
 }
 

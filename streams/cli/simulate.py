@@ -1,0 +1,99 @@
+"""`concord simulate`: play channels from their contracts, over HTTP, with faults by seed, until SIGINT or SIGTERM.
+
+Exit codes: 0 stopped, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streams import log
+from streams.channels.registry import CHANNELS
+from streams.simulator.faults import FaultsError, Rates, rates
+from streams.simulator.server import Played, Simulator, play
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class RatesType(click.ParamType):
+    """`drop=0.05,lose=0.1`."""
+
+    name = "faults"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Rates:
+        try:
+            return value if isinstance(value, Rates) else rates(str(value))
+        except FaultsError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command()
+@click.option("--channels", default="simulator", show_default=True, help="channel[:account],… to play.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Decides keys, outcomes and faults.")
+@click.option(
+    "--faults", type=RatesType(), default="", help=f"Rates of {', '.join(Rates.__struct_fields__)}: drop=0.05,lose=0.1"
+)
+@click.option("--gateway", help="Address of the gateway that is told; without it nobody is.")
+@click.option("--speed", type=click.FloatRange(min=0.001), default=1.0, show_default=True,
+              help="Divides the distances between redeliveries.")  # fmt: skip
+@click.option("--settle", type=click.FloatRange(min=0), default=1.0, show_default=True,
+              help="Seconds that a slow payment takes.")  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=8700, show_default=True)
+@click.option("--credentials", type=click.Path(file_okay=False, path_type=Path), default=Path(".concord/simulator"), show_default=True,
+              help="Folder that our side's credentials files are written to (test keys).")  # fmt: skip
+def simulate(
+    *,
+    channels: str,
+    seed: int,
+    faults: Rates,
+    gateway: str | None,
+    speed: float,
+    settle: float,
+    host: str,
+    port: int,
+    credentials: Path,
+) -> None:
+    """Play channels over HTTP as their contracts say, with faults decided by the seed."""
+    log.configure(level="info")
+    played = [_play(name.strip(), seed, faults, settle) for name in channels.split(",") if name.strip()]
+    if not played:
+        raise click.UsageError("--channels is empty; name at least one, as simulator or stripe:acct_1")
+    for one in played:
+        path = write_credentials(one, credentials)
+        click.echo(f"{one.channel}:{one.account} at http://{host}:{port}/{one.channel} with {path}")
+    asyncio.run(_run(Simulator(played, gateway, speed), host, port))
+
+
+def _play(name: str, seed: int, faults: Rates, settle: float) -> Played:
+    try:
+        return play(name, seed, faults, settle_s=settle)
+    except (KeyError, ImportError) as error:
+        raise click.UsageError(f"--channels: {name!r} cannot be played; use {', '.join(CHANNELS)}") from error
+
+
+def write_credentials(played: Played, folder: Path) -> Path:
+    """The credentials file of our side, for this account; only its owner may read it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{played.channel}-{played.account}.json"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(played.credentials, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+async def _run(simulator: Simulator, host: str, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    for number in _signals():
+        loop.add_signal_handler(number, simulator.stop)
+    await simulator.serve(host, port)
+
+
+def _signals() -> Sequence[signal.Signals]:
+    return (signal.SIGINT, signal.SIGTERM)

@@ -1,0 +1,1 @@
+"""HTTP in: callbacks of channels, and what later belongs beside them."""
