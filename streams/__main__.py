@@ -10,6 +10,7 @@ import click
 COMMANDS: Final = {
     "audit": "streams.cli.audit:audit",
     "channels": "streams.cli.channels:channels",
+    "connector": "streams.cli.connector:connector",
     "contracts": "streams.cli.contracts:contracts",
     "demo": "streams.cli.demo:demo",
     "dev": "streams.cli.dev:dev",

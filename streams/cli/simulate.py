@@ -45,6 +45,8 @@ class RatesType(click.ParamType):
               help="Divides the distances between redeliveries.")  # fmt: skip
 @click.option("--settle", type=click.FloatRange(min=0), default=1.0, show_default=True,
               help="Seconds that a slow payment takes.")  # fmt: skip
+@click.option("--latency", type=click.FloatRange(min=0), default=0.0, show_default=True,
+              help="Seconds that every request takes.")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=click.IntRange(1, 65535), default=8700, show_default=True)
 @click.option("--credentials", type=click.Path(file_okay=False, path_type=Path), default=Path(".concord/simulator"), show_default=True,
@@ -57,6 +59,7 @@ def simulate(
     gateway: str | None,
     speed: float,
     settle: float,
+    latency: float,
     host: str,
     port: int,
     credentials: Path,
@@ -69,7 +72,7 @@ def simulate(
     for one in played:
         path = write_credentials(one, credentials)
         click.echo(f"{one.channel}:{one.account} at http://{host}:{port}/{one.channel} with {path}")
-    asyncio.run(_run(Simulator(played, gateway, speed), host, port))
+    asyncio.run(_run(Simulator(played, gateway, speed, latency_s=latency), host, port))
 
 
 def _play(name: str, seed: int, faults: Rates, settle: float) -> Played:

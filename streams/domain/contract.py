@@ -216,6 +216,8 @@ class Contract(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc
     """How long a request may stay without an answer before it is asked for again (R-064)."""
     concurrency: Annotated[int, Meta(ge=1, le=10_000)] = 16
     """Requests of one account in flight (R-054)."""
+    rate_per_s: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    """Requests of one account a second. None: no bound of its own."""
     park_window_s: Seconds = 86_400
     """How long evidence waits for its payment before it becomes UNKNOWN_ORDER (R-081)."""
     life_days: Annotated[int, Meta(ge=1, le=3660)] = 400

@@ -6,6 +6,7 @@ The series is divided by `speed`, so that hours pass in seconds. What happens to
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -41,7 +42,7 @@ class Notifier:
         self.speed = speed
         self.counts: Counter[str] = Counter()
         self.acknowledged: list[str] = []
-        """The event ids of every notice that was acknowledged, each as often as it was."""
+        """The SHA-256 of the body of every notice that was acknowledged, each as often as it was."""
         self._sending: set[asyncio.Task[None]] = set()
         limits = httpx.Limits(max_connections=MOST_WAITING, max_keepalive_connections=MOST_WAITING)
         self._client = httpx.AsyncClient(timeout=WAIT_S, limits=limits, trust_env=False)
@@ -74,8 +75,6 @@ class Notifier:
         for wait_s in waits:
             await asyncio.sleep(wait_s)
             if await self._send(played, fact):
-                self.counts["acknowledged"] += 1
-                self.acknowledged.append(fact.event_id)
                 return
             self.counts["repeated"] += 1
         self.counts["given_up"] += 1
@@ -90,7 +89,11 @@ class Notifier:
             reply = await self._client.post(url, content=delivery.body, headers=delivery.headers)
         except httpx.HTTPError:
             return False
-        return acknowledged(played.contract.notice.ack, reply.status_code, reply.content)
+        if not acknowledged(played.contract.notice.ack, reply.status_code, reply.content):
+            return False
+        self.counts["acknowledged"] += 1
+        self.acknowledged.append(hashlib.sha256(delivery.body).hexdigest())
+        return True
 
     async def stop(self) -> None:
         """Give up what is on its way."""

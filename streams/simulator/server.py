@@ -80,9 +80,15 @@ def play(
 
 
 class Simulator:
-    """The ASGI application, and the task that sends the notices. `gateway` None: nobody is told anything."""
+    """The ASGI application, and the task that sends the notices. `gateway` None: nobody is told anything.
 
-    def __init__(self, played: list[Played], gateway: str | None, speed: float = 1.0) -> None:
+    `latency_s`: how long every request takes before it is carried out.
+    """
+
+    def __init__(
+        self, played: list[Played], gateway: str | None, speed: float = 1.0, *, latency_s: float = 0.0
+    ) -> None:
+        self.latency_s = latency_s
         self.played = {one.channel: one for one in played}
         self.notifier = None if gateway is None else Notifier(gateway, speed)
         self.requests: Counter[tuple[str, str, str]] = Counter()
@@ -164,6 +170,8 @@ class Simulator:
             await _send(send, _json({"error": "the channel has no such address, or cannot read the body"}, 404))
             return
         draw = self._draw(played.channel, asked)
+        if self.latency_s:
+            await asyncio.sleep(self.latency_s)
         chance, now = played.world.chance, datetime.now(UTC)
         if chance.strikes("maintenance", *draw):
             await _send(send, Reply(status=503, body=b"maintenance"))
