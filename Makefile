@@ -29,8 +29,8 @@ up: $(STAMP) ## Kafka and Postgres on this machine, without Docker
 down: $(STAMP) ## stop them
 	$(BIN)/concord dev down
 
-test: $(STAMP) ## every test but the long fault runs
-	$(BIN)/python -m pytest
+test: $(STAMP) ## every test but the long fault runs; two files at a time, each process with servers of its own
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 unit: $(STAMP) ## tests that need no service
 	$(BIN)/python -m pytest tests/unit tests/property $(wildcard tests/scenarios) tests/mutation tests/test_tidy.py
