@@ -10,7 +10,10 @@ from streams.domain.events import Answer, RetryPayment, StartPayment
 from tests.support.worlds import World
 
 RESENDS = Contract(
-    idempotency=Idempotency(key="key", scope="account", life_s=86_400), most_submits=3, submit_retry_window_s=3600, lease_s=60
+    idempotency=Idempotency(key="key", scope="account", life_s=86_400),
+    most_submits=3,
+    submit_retry_window_s=3600,
+    lease_s=60,
 )
 DETAILS = {"payment_method": "pm_1"}
 
