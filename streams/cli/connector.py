@@ -6,6 +6,7 @@ Exit codes: 0 drained, 2 wrong setting or accounts, 4 the broker refused, or a b
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ logger: Final = structlog.get_logger(__name__)
 
 @click.command()
 @click.option(
-    "--accounts", type=click.Path(dir_okay=False, path_type=Path), help="The accounts file (CONCORD_CHANNELS)."
+    "--channels", type=click.Path(dir_okay=False, path_type=Path), help="The accounts file (CONCORD_CHANNELS)."
 )
 @click.option(
     "--group", help="Consumer group; connectors of other accounts need another one. Default: <CONCORD_GROUP>-connector."
@@ -51,6 +52,7 @@ def connector(channels: Path | None, group: str | None, port: int | None, log_le
     try:
         settings = Settings.from_env()
         log.configure(level=log_level or settings.log_level)
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs addresses, and what they carry
         found = Accounts(channels or settings.channels, registry.adapter)
         found.load()
         topics = Topics.load(prefix=settings.topic_prefix)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,8 @@ def simulate(
 ) -> None:
     """Play channels over HTTP as their contracts say, with faults decided by the seed."""
     log.configure(level="info")
+    for noisy in ("httpx", "uvicorn"):  # one logs every notice, the other every answer that is lost on purpose
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
     played = [_play(name.strip(), seed, faults, settle) for name in channels.split(",") if name.strip()]
     if not played:
         raise click.UsageError("--channels is empty; name at least one, as simulator or stripe:acct_1")

@@ -217,7 +217,7 @@ class Simulator:
 
 
 def _row(one: Any) -> dict[str, Any]:
-    fields = ("order_id", "payment_no", "transaction", "amount", "currency", "word")
+    fields = ("order_id", "payment_no", "transaction", "amount", "currency", "word", "denied")
     return {name: getattr(one, name) for name in fields} | {"at": one.since.isoformat()}
 
 

@@ -43,6 +43,8 @@ class Operation:
     payment: Operation | None = None
     captured: int = 0
     refunded: int = 0
+    denied: bool = False
+    """The channel has told that it failed, and it did not."""
 
     def fact(self) -> Fact:
         """What is to be said about it now."""
@@ -278,7 +280,7 @@ class World:
         one.word, one.since, one.sequence = word, at, one.sequence + 1
         self.news.append(one.fact())
         if word == "SUCCESS" and self.chance.strikes("contradict", self.name, one.number):
-            one.word, one.sequence = "FAILED", one.sequence + 1
+            one.word, one.sequence, one.denied = "FAILED", one.sequence + 1, True
             self.news.append(one.fact())
             one.word = word
 

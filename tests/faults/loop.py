@@ -1,0 +1,88 @@
+"""The long proof of the whole loop: thousands of payments over faulty channels, and every process killed in the middle.
+
+    python -m tests.faults.loop --payments 20000 --rate 100                 # 5 % of everything faulty, SIGKILLs mid-run
+    python -m tests.faults.loop --payments 2000 --drop 0.5 --no-kills       # silent loss: every payment by query
+
+Prints what it found and exits 1 if anything is wrong; the seed and the command repeat it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import secrets
+import sys
+import time
+from pathlib import Path
+
+import structlog
+
+from streams import log as logs
+from streams.simulator.faults import Rates
+from tests.support import services
+from tests.support.loop import Loop, running
+
+CHANNELS = ["simulator", "stripe:acct_1", "alipay:2021000000000001", "wechatpay:1900000001"]
+KILLS = ("gateway", "worker", "connector")
+
+log = structlog.get_logger(__name__)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--payments", type=int, default=20_000)
+    parser.add_argument("--rate", type=float, default=100.0, help="payments a second")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--faulty", type=float, default=0.05, help="the rate of every fault")
+    parser.add_argument("--drop", type=float, help="the rate of notices that are never sent; --faulty without it")
+    parser.add_argument("--channels", default=",".join(CHANNELS))
+    parser.add_argument("--no-kills", action="store_true")
+    parser.add_argument("--settle", type=float, default=300.0, help="seconds to wait for the end")
+    parser.add_argument("--folder", type=Path, default=Path(".concord/loop"))
+    return parser.parse_args()
+
+
+async def harm(loop: Loop, seconds: float) -> None:
+    """Kill each process once, spread over the run, and bring it back."""
+    for name in KILLS:
+        await asyncio.sleep(seconds / (len(KILLS) + 1))
+        loop.kill(name)
+        log.warning("SIGKILL", process=name)
+        loop.start(name)
+
+
+async def main(told: argparse.Namespace, bootstrap: str) -> int:
+    f = told.faulty
+    rates = Rates(
+        drop=f if told.drop is None else told.drop, delay=f, double=f, reorder=f, lose=f, maintenance=f, contradict=f,
+        fail=0.05, slow=0.3,
+    )  # fmt: skip
+    folder = told.folder / secrets.token_hex(3)
+    loop = Loop(bootstrap, f"loop{secrets.token_hex(3)}.", folder, told.channels.split(","), rates, told.seed)
+    began = time.monotonic()
+    async with running(loop):
+        harming = asyncio.create_task(asyncio.sleep(0) if told.no_kills else harm(loop, told.payments / told.rate))
+        await loop.pay(told.payments, rate=told.rate)
+        await harming
+        log.info("all payments were started")
+        states = await loop.settled(told.settle)
+        verdict = await loop.judge()
+    share = verdict.by_query / max(1, verdict.paid)
+    print(f"seed {told.seed}: {told.payments} payments in {time.monotonic() - began:.0f} s; logs in {folder}")
+    print(
+        f"{verdict.charges} charged, {verdict.paid} announced, {verdict.acknowledged} notices acknowledged and in Kafka"
+    )
+    print(f"{verdict.by_query} successes first learned by query ({share:.1%})")
+    print(f"{verdict.denied} charged, called failed by the channel, and never heard of again")
+    for state, count in sorted(states.items()):
+        print(f"  {state}: {count}")
+    print(f"{len(verdict.wrong)} wrong", *verdict.wrong[:20], sep="\n  ")
+    return 1 if verdict.wrong else 0
+
+
+if __name__ == "__main__":
+    logs.configure(level="warning")
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs every answer that is lost on purpose
+    with services.shared_kafka() as kafka:
+        sys.exit(asyncio.run(main(arguments(), kafka.bootstrap)))
