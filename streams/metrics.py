@@ -26,6 +26,7 @@ COUNTERS: Final = {
     "dead": ("concord_dead_letters", "Input records sent to the dead letters"),
     "transactions": ("concord_transactions", "Committed transactions"),
     "reopened": ("concord_reopenings", "Times that a partition was opened again after a failure"),
+    "moved": ("concord_moved_records", "Input records that lay in a partition where their key does not live"),
     "rolled_forward": (
         "concord_rolled_forward_records",
         "Records that had lost their transaction marker and were written again",

@@ -18,6 +18,7 @@ from streams.agents.payments import CAUSE
 from streams.domain.moment import parsed
 from streams.engine import position as positions
 from streams.engine.audit import ID_HEADER
+from streams.engine.moving import MOVED
 from streams.engine.recovery import reading, scan
 from streams.engine.topology import DUE, Poison
 
@@ -99,10 +100,12 @@ def _steps(decisions: Iterable[Any]) -> dict[bytes, list[Step]]:
 def _each_input_once(proof: Proof, inputs: dict[str, Any], steps: dict[bytes, list[Step]], dead: Iterable[Any]) -> None:
     handled = Counter(step.cause for calls in steps.values() for step in calls if step.cause is not None)
     buried = Counter(_grave(record) for record in dead)
+    moved = {dict(record.headers)[MOVED].decode() for record in inputs.values() if MOVED in dict(record.headers)}
     proof.handled, proof.dead = sum(handled.values()), sum(buried.values())
     proof.timers = sum(step.cause is None for calls in steps.values() for step in calls)
     total = handled + buried
-    proof.wrong += [f"input {name} was never handled" for name in inputs if name not in total]
+    proof.wrong += [f"input {name} was never handled" for name in inputs if name not in total and name not in moved]
+    proof.wrong += [f"input {name} was moved, and handled too" for name in total if name in moved]
     proof.wrong += [f"input {name} was handled {number} times" for name, number in total.items() if number > 1]
     proof.wrong += [f"{name} was handled, but is no input" for name in total if name not in inputs]
 

@@ -16,6 +16,7 @@ from streams.domain.decisions import KINDS, Decision, message_id
 from streams.domain.implied import implied
 from streams.domain.order import due
 from streams.engine.topology import DUE, Outgoing, Topology
+from streams.topics import partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +50,7 @@ def topology(topics: Topics, group: str, contracts: Contracts | None = None) -> 
         dump=codec.dump,
         load=codec.load,
         due=due,
+        place=partition_of,
         implied=lambda order: _physical(names, order),
     )
 

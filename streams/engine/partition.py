@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
@@ -17,16 +16,16 @@ from aiokafka import TopicPartition
 from streams.engine import position as positions
 from streams.engine.failures import Exit, Refused, Stuck, Verdict, classify
 from streams.engine.horizon import Horizon
-from streams.engine.recovery import Opened, Recovery, consumer
+from streams.engine.inputs import Inputs
+from streams.engine.moving import Mover
+from streams.engine.recovery import Opened, Recovery
 from streams.engine.stats import Stats
 from streams.engine.table import Checkpoint, Table
 from streams.engine.transaction import Session
-from streams.engine.work import RowTooLargeError, Work, merged
+from streams.engine.work import RowTooLargeError, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from aiokafka import AIOKafkaConsumer
 
     from streams.engine.config import Config
     from streams.engine.position import Position, Tag
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from streams.engine.transaction import Sending
 
 log: Final = structlog.get_logger(__name__)
-SECOND_LOOK_MS: Final = 2
 UNCONFIRMED_ROWS: Final = 50_000
 """A table that holds more rows back asks for a watch before its time."""
 
@@ -69,9 +67,9 @@ class Partition:
         self.topology = owner.topology
         self.config = owner.config
         self.number = number
-        self.inputs = [TopicPartition(topic, number) for topic in self.topology.inputs]
         self.own = [self.topology.changelog, *self.topology.outputs, self.topology.dead_letters]
         self.log = log.bind(partition=number)
+        self.inputs = Inputs(self.config, [TopicPartition(topic, number) for topic in self.topology.inputs], self.log)
         self.stats = Stats()
         self.lock = asyncio.Lock()
         self.ready = asyncio.Event()
@@ -79,11 +77,8 @@ class Partition:
         self.failures = 0
         self.offsets: dict[str, int] = {}
         self.session: Session | None = None
-        self.consumer: AIOKafkaConsumer | None = None
         self.table: Table | None = None
-        self.backlog: deque[Record] = deque()
-        self.rest_until = 0.0
-        self.stalled: dict[TopicPartition, float] = {}
+        self.mover: Mover | None = None
         self.task = asyncio.create_task(self.run(), name=f"partition-{number}")
         self.task.add_done_callback(self._ended)
 
@@ -133,18 +128,12 @@ class Partition:
             await self._step("recovered")
             self.horizon = Horizon(opened.session, self.own, opened.ends, opened.position, self.owner.partition_count)
             self.marked_position, self.watched = b"", time.monotonic()
-            self.backlog.clear()
             if (checkpoint := recovery.checkpoint(opened)) is not None:
                 self.table.confirm(checkpoint)
-            if self.consumer is None:
-                self.consumer = consumer(self.config, "read_committed")
-                await self.consumer.start()
-            self.consumer.assign(self.inputs)
-            await self.consumer._client.set_topics([*self.topology.inputs, *self.own])  # noqa: SLF001  all at once, for `watch` too
+            await self.inputs.start([*self.topology.inputs, *self.own])
             self.offsets = await self.start_offsets(opened.position)
             await self.write_missed(opened)
-            for tp in self.inputs:
-                self.consumer.seek(tp, self.offsets[tp.topic])
+            self.inputs.seek(self.offsets)
         self.stats.opened_in = opened.seconds
         self.log.info(
             "opened",
@@ -162,18 +151,18 @@ class Partition:
 
     async def start_offsets(self, position: Position | None) -> dict[str, int]:
         """Where to read the inputs from; refuses if the retention has deleted what was never read."""
-        assert self.consumer is not None
-        lows = await self.consumer.beginning_offsets(self.inputs)
+        logs = self.inputs.logs
+        lows = await self.inputs.client.beginning_offsets(logs)
         if position is None:
-            reported = await self.owner.reported(self.inputs)
+            reported = await self.owner.reported(logs)
             if any(offset > 0 for offset in reported.values()):
                 raise Refused(
                     f"the group {self.topology.name} has read up to {reported}, but {self.topology.changelog}/{self.number} is empty: "
                     "the changelog was lost; restore it, or delete the group's offsets and the output topics to start from nothing"
                 )
-            return {tp.topic: lows[tp] for tp in self.inputs}
-        offsets = {tp.topic: position.inputs.get(tp.topic, lows[tp]) for tp in self.inputs}
-        for tp in self.inputs:
+            return {tp.topic: lows[tp] for tp in logs}
+        offsets = {tp.topic: position.inputs.get(tp.topic, lows[tp]) for tp in logs}
+        for tp in logs:
             if offsets[tp.topic] < lows[tp]:
                 raise Refused(
                     f"{tp.topic}/{tp.partition} begins at {lows[tp]}, but was read only up to {offsets[tp.topic]}: "
@@ -207,7 +196,8 @@ class Partition:
 
     async def loop(self) -> None:
         while not self.closing.is_set():
-            caught_up = await self.fetch()
+            assert self.table is not None
+            caught_up = await self.inputs.fetch(self.table.next_due())
             async with self.lock:
                 if self.closing.is_set():
                     return
@@ -217,47 +207,15 @@ class Partition:
                 ):
                     await self.watch()
 
-    async def fetch(self) -> bool:
-        """Fill the backlog if it is empty. True: the inputs are read to their ends, so the wall clock may fire due times."""
-        assert self.consumer is not None
-        assert self.table is not None
-        if self.backlog:
-            return False
-        rest = self.rest_until - time.monotonic()
-        if rest > 0:
-            await asyncio.sleep(rest)
-        due = self.table.next_due()
-        # Never 0: the client then returns without yielding, and its fetcher, which must run before a late due time may fire, never does.
-        wait = 0.5 if due is None else min(0.5, max(0.005, due / 1000 - time.time()))
-        fetched = await self.consumer.getmany(timeout_ms=int(wait * 1000), max_records=self.config.batch)
-        if rest > 0 and fetched:  # the client had fetched the first of them only, and then waited for us to take it
-            more = await self.consumer.getmany(timeout_ms=SECOND_LOOK_MS, max_records=self.config.batch)
-            fetched = {tp: fetched.get(tp, []) + more.get(tp, []) for tp in self.inputs}
-        self.backlog.extend(merged(fetched))
-        return not fetched and all([await self.at_end(tp) for tp in self.inputs])
-
-    async def at_end(self, tp: TopicPartition) -> bool:
-        """Whether everything committed to an input was read. Says so when somebody's open transaction holds it back."""
-        assert self.consumer is not None
-        stable, high = self.consumer.last_stable_offset(tp), self.consumer.highwater(tp)
-        if stable is None or high is None or await self.consumer.position(tp) < stable:
-            return False
-        if stable >= high:
-            self.stalled.pop(tp, None)
-        elif time.monotonic() - self.stalled.setdefault(tp, time.monotonic()) > self.config.upstream:
-            self.stalled[tp] = time.monotonic()
-            self.log.error(
-                "an input is held back by an open transaction of its producer",
-                topic=tp.topic, stable=stable, high=high, fix="end that producer's transaction, or `kafka-transactions.sh abort` it",
-            )  # fmt: skip
-        return True
-
     def lag(self) -> dict[str, int]:
         """Committed input records that were not handled yet, by topic; empty before the first fetch."""
-        if self.consumer is None or not self.ready.is_set():
-            return {}
-        ends = {tp.topic: self.consumer.last_stable_offset(tp) for tp in self.inputs}
-        return {topic: max(0, end - self.offsets.get(topic, 0)) for topic, end in ends.items() if end is not None}
+        ends = self.inputs.ends() if self.ready.is_set() else {}
+        return {topic: max(0, end - self.offsets.get(topic, 0)) for topic, end in ends.items()}
+
+    @property
+    def stalled(self) -> dict[TopicPartition, float]:
+        """Inputs that somebody's open transaction holds back, and since when."""
+        return self.inputs.stalled
 
     async def transact(self, *, caught_up: bool) -> None:
         """Decide what is there and commit it, or do nothing if nothing is."""
@@ -267,30 +225,52 @@ class Partition:
             rows = work.rows()
         except RowTooLargeError:
             work.undo()
-            self.backlog.extendleft(reversed(taken))
+            self.inputs.backlog.extendleft(reversed(taken))
             work, taken = self.decide(caught_up=caught_up, careful=True)
             rows = work.rows()
         if not work:
             return
         began = time.monotonic()
+        if work.misplaced:
+            await self.move(work.misplaced)
         await self.write(work.entries(self.next_tag), {**self.offsets, **work.offsets}, tagged=True)
         self.table.settle(rows)
         self.offsets.update(work.offsets)
         self.failures = 0
         ended = time.monotonic()
-        self.rest_until = 0.0 if work.full else ended + self.config.linger
+        self.inputs.rest_until = 0.0 if work.full else ended + self.config.linger
         self.count(work, ended - began)
 
     def decide(self, *, caught_up: bool, careful: bool) -> tuple[Work, list[Record]]:
         assert self.table is not None
-        work = Work(self.topology, self.config, self.table, self.number, careful=careful)
+        work = Work(
+            self.topology,
+            self.config,
+            self.table,
+            self.number,
+            partitions=self.owner.partition_count,
+            careful=careful,
+        )
         taken: list[Record] = []
-        backlog = self.backlog
+        backlog = self.inputs.backlog
         while backlog and work.take(backlog[0]):
             taken.append(backlog.popleft())
         if caught_up and not taken:
             work.fire(int(time.time() * 1000))
         return work, taken
+
+    async def move(self, records: Sequence[Record]) -> None:
+        """Bring records to the partitions where their keys live. They count as read only after that."""
+        assert self.topology.place is not None
+        if self.mover is None:
+            self.mover = Mover(self.config, self.topology.place, self.owner.partition_count)
+        first = records[0]
+        self.log.warning(
+            "moving records that lie in a partition where their key does not live",
+            topic=first.topic, offset=first.offset, records=len(records),
+            fix="let their producer use the default partitioner of the Java client: murmur2 of the key",
+        )  # fmt: skip
+        await self.mover.move(records)
 
     @property
     def tag(self) -> Tag:
@@ -330,6 +310,7 @@ class Partition:
         stats.records += work.records
         stats.timers += work.timers
         stats.dead += work.dead
+        stats.moved += len(work.misplaced)
         stats.transactions += 1
         stats.commit.add(seconds)
         for topic, sent in work.sends.items():
@@ -341,7 +322,6 @@ class Partition:
 
     async def watch(self) -> None:
         """Have our commits become visible? An older mark is compared: EndTxn answers before the markers are written."""
-        assert self.consumer is not None
         assert self.table is not None
         self.watched = now = time.monotonic()
         horizon, changelog = self.horizon, self.topology.changelog
@@ -374,11 +354,14 @@ class Partition:
         """Let go of the session and the table: neither may be trusted after a failure."""
         self.ready.clear()
         session, self.session = self.session, None
+        mover, self.mover = self.mover, None
         table, self.table = self.table, None
         if session is not None:
             await session.drop()
         if table is not None:
             table.close()
+        if mover is not None:
+            await mover.stop()
 
     async def close(self) -> None:
         """Stop for good. aiokafka can swallow a cancellation, so it is repeated; a task that never ends ends the process."""
@@ -392,8 +375,4 @@ class Partition:
             self.owner.die(Exit.SHUTDOWN_DEADLINE, f"partition {self.number} does not stop")
             return
         await self.discard()
-        if self.consumer is not None:
-            # In a task of its own: the client lets the cancellation of its fetcher out, which would pass for one of our caller's.
-            stopping = asyncio.ensure_future(self.consumer.stop())
-            stopping.add_done_callback(lambda done: done.cancelled() or done.exception())
-            await asyncio.wait({stopping}, timeout=2.0)
+        await self.inputs.stop()

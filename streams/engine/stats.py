@@ -32,6 +32,8 @@ class Stats:
     dead: int = 0
     transactions: int = 0
     reopened: int = 0
+    moved: int = 0
+    """Records that lay in a partition where their key does not live."""
     rolled_forward: int = 0
     """Records that had lost their transaction marker and were written again."""
     restored: int = 0

@@ -92,6 +92,9 @@ class Topology(Generic[State, Event, Message]):
     load: Callable[[bytes], State]
     due: Callable[[State], int | None]
     """The next due time of a state, in milliseconds, or None."""
+    place: Callable[[bytes, int], int] | None = None
+    """(key, partition count) -> the partition where a producer puts that key. With it, a record that lies elsewhere is not handled there
+    but moved to its place. None: keys live where they lie."""
     implied: Callable[[State], Iterable[tuple[str, str]]] | None = None
     """(topic, `ce_id`) of every output that a state implies over its whole life; read by the audit."""
 

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from streams.engine.failures import Refused
+from streams.engine.moving import MOVED
 from streams.engine.position import HEADER, RESERVED, Tag, header
 from streams.engine.table import Change, Table
 from streams.engine.topology import DUE, Due, Poison, Record
@@ -47,12 +48,20 @@ class Work:
     """Collects the decisions of one transaction. `careful` measures each row as it changes, which is slower."""
 
     def __init__(
-        self, topology: Topology[Any, Any, Any], config: Config, table: Table, partition: int, *, careful: bool = False
+        self,
+        topology: Topology[Any, Any, Any],
+        config: Config,
+        table: Table,
+        partition: int,
+        *,
+        partitions: int = 1,
+        careful: bool = False,
     ) -> None:
         self.topology = topology
         self.config = config
         self.table = table
         self.partition = partition
+        self.partitions = partitions
         self.careful = careful
         self.states: dict[bytes, Any] = {}
         self.dues: dict[bytes, int | None] = {}
@@ -60,6 +69,8 @@ class Work:
         self.sends: defaultdict[str, list[Sending]] = defaultdict(list)
         self.labels: defaultdict[str, int] = defaultdict(int)
         self.offsets: dict[str, int] = {}
+        self.misplaced: list[Record] = []
+        """Records of keys that live in another partition: to be moved there before this transaction is sent."""
         self.records = 0
         self.timers = 0
         self.dead = 0
@@ -84,7 +95,10 @@ class Work:
         self.offsets[record.topic] = record.offset + 1
         try:
             key = self._key(record)
-            self._decide(key, self.topology.decode(record), record.timestamp, record)
+            if self._elsewhere(key, record):
+                self.misplaced.append(record)
+            else:
+                self._decide(key, self.topology.decode(record), record.timestamp, record)
         except Poison as poison:
             self._bury(record, poison)
         except Exception as error:
@@ -100,6 +114,20 @@ class Work:
         if key in RESERVED:
             raise Poison("reserved_key", f"{key.decode()} is a key of the engine's own; no state can have it")
         return key
+
+    def _elsewhere(self, key: bytes, record: Record) -> bool:
+        """Whether the key lives in another partition: handled here, its state would be split in two. Asked once per key, of news only."""
+        place = self.topology.place
+        if place is None or key in self.states or self.table.get(key) is not None:
+            return False
+        home = place(key, self.partitions)
+        if home == self.partition:
+            return False
+        if any(name == MOVED for name, _ in record.headers):
+            raise Poison(
+                "wrong_partition", f"it was moved here, but its key lives in partition {home}; has the topic grown?"
+            )
+        return True
 
     def fire(self, until: int) -> None:
         """Fire what is due at or before `until` (milliseconds), as far as there is room."""

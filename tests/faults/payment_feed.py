@@ -12,12 +12,14 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 import msgspec
 
 from streams.demo import traffic
 from streams.demo.traffic import Life, Sent, placed
 from streams.domain.events import CapturePayment, CreatePayment, RefundNotice, RefundPayment, Unmapped
+from streams.topics import partition_of
 from tests.faults.feed import Feeder
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 EXPIRES: Final = timedelta(seconds=6)
 POISON: Final = 0.02
 """Poison records per order."""
+STRAYS: Final = 30
+"""One in so many callbacks is repeated in a partition where its order does not live."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -124,4 +128,14 @@ class PaymentFeeder(Feeder):
 
     async def send(self, producer: Any, each: Sent) -> asyncio.Future[Any]:
         sent: asyncio.Future[Any] = await producer.send(self.toy.topics[each.topic], each.value, key=each.key)
+        if each.topic == "channel-callbacks" and crc32(each.value) % STRAYS == 0:
+            # Another producer, with another partitioner, repeats it: a copy, as moving an only one would change what was said first.
+            home = partition_of(each.key, self.toy.partitions)
+            stray = await producer.send(
+                self.toy.topics[each.topic],
+                each.value,
+                key=each.key,
+                partition=(home + 1) % self.toy.partitions,
+            )
+            stray.add_done_callback(lambda done: done.cancelled() or done.exception())
         return sent

@@ -198,9 +198,7 @@ def check_announcements(facts: Facts, topics: Topics, logs: Mapping[str, list[Ro
         opened[found["kind"]].add(found["order_id"])
     doubled, late = opened["DUPLICATE_PAYMENT"], opened["LATE_SUCCESS"]
     for name, heard in orders.items():
-        # A due time fires before a later record, of whichever topic: after an outage the expiry may overtake a start in another one.
-        expired = heard.expires is not None and name in late
-        wanted = {0, 1} if heard.held else {0} if expired else {int(heard.paid)}
+        wanted = {0, 1} if heard.held else {int(heard.paid)}
         if announced[name] not in wanted:
             facts.say(f"{name}: announced {announced[name]} times, its channel makes it {wanted}")
         if heard.paid and len(heard.charges) > 1 and name not in doubled | late:

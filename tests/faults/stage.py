@@ -20,6 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams import codec
 from streams.domain.order import due
+from streams.engine.moving import MOVED
 from tests.faults import oracle
 from tests.faults.case_worker import CaseSpec, Told, names
 from tests.faults.chaos import lines
@@ -68,6 +69,8 @@ class Stage:
         self.places: dict[str, dict[str, Any]] = {}
         """Where each record lies -> the line it was made of."""
         self.seen: set[str] = set()
+        self.moved: dict[str, str] = {}
+        """Where a record lay that was in the wrong partition -> where it lies now."""
         self.producers: list[AIOKafkaProducer] = []
 
     def say(self, what: str) -> None:
@@ -101,7 +104,7 @@ class Stage:
         """Keep `seen` up to date: the places of inputs that a committed decision or dead letter answers."""
         logs = [
             TopicPartition(topic, n)
-            for topic in (self.topics["decisions"], self.topics.dead_letters)
+            for topic in (self.topics["decisions"], self.topics.dead_letters, *self.inputs)
             for n in range(PARTITIONS)
         ]
         client = AIOKafkaConsumer(
@@ -114,6 +117,10 @@ class Stage:
                 for records in (await client.getmany(timeout_ms=200)).values():
                     for record in records:
                         about = {name: value.decode(errors="replace") for name, value in record.headers}
+                        if record.topic in self.inputs:
+                            if MOVED in about:
+                                self.moved[about[MOVED]] = f"{record.topic}/{record.partition}/{record.offset}"
+                            continue
                         dead = [about.get(f"dead-{name}", "") for name in ("topic", "partition", "offset")]
                         self.seen.add("/".join(dead) if dead[0] else about.get("cause", ""))
         finally:
@@ -188,7 +195,7 @@ class Stage:
 
     async def handled(self, seconds: float = WITHIN_S, *, but: Iterable[str] = (), must: bool = True) -> None:
         """Wait until everything that was sent is decided or buried."""
-        missing = lambda: set(self.places) - self.seen - set(but)  # noqa: E731
+        missing = lambda: {self.moved.get(place, place) for place in self.places} - self.seen - set(but)  # noqa: E731
         try:
             await until(lambda: not missing(), "every input is handled", seconds)
         except Late as late:

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 PUBLIC: Final = Path(__file__).parents[3] / "shared" / "scenarios" / "faults.jsonl"
-MISPLACED: Final = (
-    "the engine handles a record in the partition where it lies, whatever its key: an order then has a state in each of them; "
-    "`concord audit stream` calls it misplaced, nothing moves it"
-)
 FILES: Final = frozenset({"FILE", "PAYOUT"})
 MONEY: Final = {"channel": "chZ", "ccy": "EUR"}
 
@@ -135,8 +131,6 @@ def params() -> list[Any]:
         marks = []
         if reason := playable(scenario):
             marks.append(pytest.mark.skip(reason=reason))
-        if any("partition" in event and event["type"] != "RAW_RECORD" for event in scenario["events"]):
-            marks.append(pytest.mark.xfail(raises=AssertionError, reason=MISPLACED))
         found.append(pytest.param(scenario, id=scenario["id"], marks=marks))
     if not PUBLIC.exists():
         reason = "there is no shared folder with scenarios beside this checkout"

@@ -7,11 +7,12 @@ import hashlib
 import pytest
 
 from streams.engine import position
+from streams.engine.config import Config
 from streams.engine.failures import Refused
 from streams.engine.table import MemoryTable
 from streams.engine.topology import Poison
 from streams.engine.transaction import Entry
-from streams.engine.work import RowTooLargeError, merged
+from streams.engine.work import RowTooLargeError, Work, merged
 from tests.unit.engine import tally
 from tests.unit.engine.tally import CHANGELOG, DEAD, IN, OTHER, OUT, In, commit, state, work
 
@@ -418,3 +419,41 @@ class TestWhatIsSent:
             one.take(In(b"add 1", key))
         assert list(one.rows()) == [b"b", b"a"]
         assert tally.load(one.rows()[b"b"].value).total == 2
+
+
+class TestPlace:
+    """A key lives in one partition; what lies elsewhere is handled there or not at all."""
+
+    def work(self, table: MemoryTable | None = None) -> Work:
+        topology = tally.topology(place=lambda key, count: int(key) % count)
+        return Work(topology, Config(kafka={}), MemoryTable() if table is None else table, 3, partitions=8)
+
+    def test_a_record_of_a_key_that_lives_elsewhere_is_read_and_not_handled(self):
+        one = self.work()
+        stray, own = In(b"add 1", b"12", offset=4), In(b"add 1", b"11", offset=5)
+        assert one.take(stray)
+        assert one.take(own)
+        assert one.misplaced == [stray]
+        assert list(one.rows()) == [b"11"]
+        assert one.offsets == {IN: 6}
+
+    def test_what_was_moved_and_still_does_not_fit_is_a_dead_letter_and_no_loop(self):
+        one = self.work()
+        one.take(In(b"add 1", b"12", headers=[("moved-from", b"in/5/0")]))
+        assert one.misplaced == []
+        [letter] = one.sends[DEAD]
+        assert headers(letter)["dead-kind"] == b"wrong_partition"
+
+    def test_a_key_that_already_has_its_state_here_is_not_torn_from_it(self):
+        table = MemoryTable()
+        first = work(table)
+        first.take(In(b"add 1", b"12"))
+        commit(first)
+        one = self.work(table)
+        one.take(In(b"add 1", b"12"))
+        assert one.misplaced == []
+
+    def test_without_a_place_keys_live_where_they_lie(self):
+        one = work()
+        one.take(In(b"add 1", b"12"))
+        assert one.misplaced == []
