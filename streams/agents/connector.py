@@ -25,6 +25,7 @@ from streams.agents.lane import Job, Lane
 from streams.agents.pacing import Gate
 from streams.agents.sharing import MOST, Sharing
 from streams.channels.requests import Said
+from streams.domain.tables import NOT_SENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,8 +44,6 @@ COMMIT_S: Final = 0.2
 RETRY_S: Final = 0.5
 BROKER_S: Final = 10.0
 FETCH_MS: Final = 200
-NOT_ACCEPTED: Final = "REFUSED"
-NOT_SENT: Final = "NOT_SENT"
 
 log: Final = structlog.get_logger(__name__)
 
@@ -249,7 +248,7 @@ class Connector:
         except ValueError as error:
             log.warning("a request cannot be made", **_names(request), error=str(error))
             self.meters.passed_over(request.channel, request.verb, "cannot_be_made")
-            return Said(status=NOT_ACCEPTED, error_class=NOT_SENT)
+            return Said(status=NOT_SENT, error_class="cannot_be_made")
 
     async def _send(self, lane: Lane, job: Job, outlet: Outlet, request: ChannelRequest, call: Call) -> None:
         gate = self._gate(request.channel, outlet)

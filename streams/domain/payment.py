@@ -12,7 +12,7 @@ from streams.domain.events import Answer, Callback
 from streams.domain.moment import milliseconds
 from streams.domain.order import NOTHING, Payment
 from streams.domain.schedule import await_final
-from streams.domain.tables import AUTHORIZED, INCOMPLETE, MACHINE, OPEN, SUCCESS, UNMAPPED, UNPROVEN, Meaning
+from streams.domain.tables import AUTHORIZED, INCOMPLETE, MACHINE, NOT_SENT, OPEN, SUCCESS, UNMAPPED, UNPROVEN, Meaning
 from streams.domain.turn import Ruling, Turn
 from streams.domain.words import (
     ALREADY,
@@ -98,7 +98,11 @@ def _not_accepted(turn: Turn, payment: Payment, event: Answer) -> bool:
     contract = turn.contract(event.channel)
     refused = contract.failures.not_accepted
     if event.request == "submit":
-        return event.status in refused or (event.error_class is not None and event.error_class in refused)
+        return (
+            event.status == NOT_SENT
+            or event.status in refused
+            or (event.error_class is not None and event.error_class in refused)
+        )
     if event.request != "query" or event.status != "NOT_FOUND":
         return False
     seen_at = turn.at if event.answered_at is None else min(turn.at, milliseconds(event.answered_at))

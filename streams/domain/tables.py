@@ -124,6 +124,10 @@ WORDS: Final[Mapping[str, Meaning]] = {
 MOVING: Final = frozenset(word for word, meaning in WORDS.items() if meaning.input not in ("pending", "doubt"))
 """Words that do more than leave it open."""
 
+NOT_SENT: Final = "NOT_SENT"
+"""Our connector's own word, in answers only: this request was never made. About a submit it is the witness that it was not accepted."""
+UNSENT: Final = Meaning("unknown", "doubt")
+
 DECLINE_NOT_FINAL: Final = Meaning("unknown", "pending")
 UNMAPPED: Final = Meaning("unknown", "doubt")
 INCOMPLETE: Final = Meaning("unknown", "doubt", ask=True)

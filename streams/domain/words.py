@@ -21,11 +21,13 @@ from streams.domain.tables import (
     INCOMPLETE,
     MACHINES,
     MOVING,
+    NOT_SENT,
     OPERATION_WORDS,
     RETURNED,
     SUCCESS,
     UNMAPPED,
     UNPROVEN,
+    UNSENT,
     WORDS,
     Meaning,
 )
@@ -109,6 +111,8 @@ def meaning_of(target: Target, event: Word, contract: Contract) -> Meaning:
     status = event.status
     if status == "DECLINED_RETRYABLE" and not contract.decline_is_final:
         return DECLINE_NOT_FINAL
+    if status == NOT_SENT and type(event) is Answer:
+        return UNSENT
     if type(event) is not Answer and not contract.notice.proves_money and status in MOVING:
         return UNPROVEN
     if type(target) is not Payment:

@@ -34,6 +34,14 @@ CONTRACTS: dict[str, dict[str, Contract]] = {
     },
     "an isolated channel is asked nothing by itself (R-051)": {"chA": Contract(isolation="manual")},
     "a word that proves too little only makes us ask": {"chA": Contract(notice=Notice(proves_money=False))},
+    "a submit that was never made leaves the way to another channel, and nothing in doubt": """
+    create P1                                       -> applied created INIT
+    start P1                                        -> applied start INIT>PAYING SUBMIT
+    submit P1 NOT_SENT                              -> applied attempt-refused PAYING
+    retry P1 channel=chB                            -> applied retry PAYING SUBMIT
+    close P1 NOT_SENT                               -> applied doubt PAYING>UNKNOWN
+    callback P1 NOT_SENT e=1 t=X1                   -> conflict not-mapped UNKNOWN STATUS_UNMAPPED:high:1:opened
+    """,
     "nor does a failure or a hold that proves too little, and it names no transaction": {
         "chA": Contract(notice=Notice(proves_money=False))
     },
