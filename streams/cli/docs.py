@@ -1,7 +1,7 @@
 """`concord docs write|check`: the reference pages that are made from the code, so that they cannot tell another story.
 
-`topics.md` comes from topics.yaml, `contracts.md` from the contract files, `machines.md` from the tables of the law,
-`schemas/*.json` from the wire types.
+`topics.md` comes from topics.yaml, `contracts.md` from the contract files, `machines.md` and `discrepancies.md` from the tables of the
+law, `schemas/*.json` from the wire types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from streams.cli.contracts import contracts_page
 from streams.codec import schemas
-from streams.domain.tables import DISPUTE, MACHINES, mermaid
+from streams.domain.tables import COMES_BACK, DISPUTE, EXITS, KINDS, MACHINES, mermaid
 from streams.topics import Topics
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def stale(folder: Path) -> list[str]:
 def pages() -> dict[str, str]:
     """Every generated page: its name in the folder, and its text."""
     made = {"topics.md": topics_page(Topics.load()), "contracts.md": contracts_page(), "machines.md": machines_page()}
+    made["discrepancies.md"] = discrepancies_page()
     for name, schema in sorted(schemas().items()):
         made[f"schemas/{name}.json"] = msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
     return made
@@ -111,6 +112,29 @@ def machines_page() -> str:
         "## Dispute",
         "",
         f"```mermaid\n{mermaid(DISPUTE, begin='NONE').strip()}\n```",
+        "",
+    ])  # fmt: skip
+
+
+def discrepancies_page() -> str:
+    """Every discrepancy: how bad, whose, until when, and what people may decide."""
+    rows = [
+        f"| `{name}` | {kind.severity} | {kind.owner} | {kind.hours} h | "
+        f"{', '.join(f'`{exit_}`' for exit_ in sorted(EXITS.get(name, {'close'})))} | {'yes' if name in COMES_BACK else ''} |"
+        for name, kind in KINDS.items()
+    ]
+    return "\n".join([
+        NOTE.format(source="streams/domain/tables.py"),
+        "",
+        "# Discrepancies",
+        "",
+        "`high` needs a person; `info` is recorded and needs nobody at once. The severity is the usual one, which the law may lower. The",
+        "deadline counts from the opening. Two people decide, on evidence (`resolve`); what speaks of how things stand may come back",
+        "after that.",
+        "",
+        "| type | severity | owner | deadline | decisions | may come back |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *rows,
         "",
     ])  # fmt: skip
 
