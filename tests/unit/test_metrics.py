@@ -31,6 +31,7 @@ FAMILIES = {
     "concord_dead_letters": "counter",
     "concord_transactions": "counter",
     "concord_reopenings": "counter",
+    "concord_moved_records": "counter",
     "concord_rolled_forward_records": "counter",
     "concord_sent_records": "counter",
     "concord_verdicts": "counter",
