@@ -42,7 +42,11 @@ logger: Final = structlog.get_logger(__name__)
 @click.option(
     "--group", help="Consumer group; connectors of other accounts need another one. Default: <CONCORD_GROUP>-connector."
 )
-@click.option("--port", type=click.IntRange(1, 65535), help="Port of /metrics (CONCORD_WEB_PORT, as a worker's: give each process its own).")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port of /metrics (CONCORD_WEB_PORT, as a worker's: give each process its own).",
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="CONCORD_LOG_LEVEL.")
 def connector(channels: Path | None, group: str | None, port: int | None, log_level: str | None) -> None:
     """Send the requests of the configured accounts to their channels, and bring the answers back.
