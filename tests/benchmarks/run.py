@@ -1,9 +1,9 @@
-"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [law] [peers] [--reps 3]`.
+"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [law] [gateway] [peers] [--reps 3]`.
 
-`law` measures the product itself. `peers` measures the engine with the small law of the comparison workload beside Kafka Streams, Quix
-Streams and Faust, interleaved, on one broker; it needs the `shared` folder beside the checkout, `mvn` and `javac` for Kafka Streams,
-and makes an environment for the others on first use. Prints Markdown tables of medians and ratios, and keeps every raw figure under
-`.concord/bench`. Quiet the machine first: quote ratios of one run, not single figures of two.
+`law` measures the product itself, `gateway` the intake of notices over HTTP. `peers` measures the engine with the small law of the
+comparison workload beside Kafka Streams, Quix Streams and Faust, interleaved, on one broker; it needs the `shared` folder beside the
+checkout, `mvn` and `javac` for Kafka Streams, and makes an environment for the others on first use. Prints Markdown tables of medians
+and ratios, and keeps every raw figure under `.concord/bench`. Quiet the machine first: quote ratios of one run, not single figures of two.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from streams.dev.kafka import KafkaCluster
+from tests.benchmarks.gateway import measure as notices
 from tests.benchmarks.law import measure
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ STEADY: Final = (("lat_p50", "p50 ms"), ("lat_p99", "p99 ms"), ("lat_cpu_pct", "
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.run", description=__doc__)
-    parser.add_argument("what", nargs="*", default=["law", "peers"], help="law, peers, or both")
+    parser.add_argument("what", nargs="*", default=["law", "gateway", "peers"], help="law, gateway, peers")
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--orders", type=int, default=40_000, help="orders of the law benchmark; about 5.4 events each")
     given = parser.parse_args()
@@ -57,11 +58,34 @@ def main() -> int:
     try:
         if "law" in given.what:
             law(cluster, given.reps, given.orders)
+        if "gateway" in given.what:
+            gateway(cluster, given.reps)
         if "peers" in given.what:
             peers(cluster, given.reps)
     finally:
         cluster.wipe()
     return 0
+
+
+def gateway(cluster: KafkaCluster, reps: int) -> None:
+    """Notices that one gateway acknowledges, beside a bare handler and the verification alone."""
+    print(
+        "\n| channel | notices/s | of the bare handler | of verifying alone | p50 ms | p99 ms | p99 at half | CPU µs | RSS MiB |"
+    )
+    print("| --- |" + " --- |" * 8)
+    for _ in range(reps):
+        result = notices(cluster.bootstrap, FOLDER / "gateway")
+        keep("gateway", result)
+        for channel, found in result.items():
+            full = found["full"]
+            cells = [
+                round(full["per_s"]),
+                *(f"{full['per_s'] / found[key]:.2f}" if key in found else "-" for key in ("bare_per_s", "verify_per_s")),
+                full["p50_ms"], full["p99_ms"],
+                found["half"]["p99_ms"] if "half" in found else "-",
+                round(found.get("cpu_us", 0)) or "-", round(found["rss_mib"]),
+            ]  # fmt: skip
+            print(f"| {channel} | " + " | ".join(map(str, cells)) + " |")
 
 
 def law(cluster: KafkaCluster, reps: int, orders: int) -> None:
