@@ -41,7 +41,12 @@ def _hidden(name: object, value: Any) -> Any:
         return [_hidden(None, found) for found in value]
     if isinstance(value, int) and abs(value) < LARGEST_PLAIN:
         return value
-    return CARD_NUMBER.sub(r"[card …\1]", value if isinstance(value, str) else repr(value))
+    return without_cards(value if isinstance(value, str) else repr(value))
+
+
+def without_cards(text: str) -> str:
+    """The text, with only the last four digits of what may be a card number."""
+    return CARD_NUMBER.sub(r"[card …\1]", text)
 
 
 class Hush(logging.Filter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -83,6 +84,10 @@ async def _run(
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stop.set)
     running = Gateway(settings, topics, accounts, contracts=contracts, recording=intake)
+    gc.freeze()  # modules and contracts live to the end: the collector need not look at them again
+    gc.set_threshold(
+        100_000, 20, 50
+    )  # a notice's objects live until Kafka has it, and by default each collection meets them all
     try:
         flushed = await running.run(listener, stop)
     except TopicsError as error:

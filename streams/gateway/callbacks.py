@@ -9,11 +9,11 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
 from litestar import asgi
 
 from streams.channels.adapter import Received
 from streams.gateway.intake import Answer, unavailable
+from streams.gateway.journal import WARNING, Line
 from streams.gateway.limits import Gone, TooLarge, TooSlow, read_body
 from streams.gateway.meters import UNKNOWN
 from streams.gateway.trace import trace_id, traced
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
     from streams.channels.accounts import Accounts, Live
     from streams.gateway.intake import Intake
+    from streams.gateway.journal import Journal
     from streams.gateway.limits import Bounds, Pool
     from streams.gateway.meters import Meters
-
-log: Final = structlog.get_logger(__name__)
 
 PATH: Final = "/callbacks"
 CLOSE: Final = ((b"connection", b"close"),)
@@ -46,9 +45,11 @@ BUSY: Final = unavailable("busy")
 class Callbacks:
     """Answers one request after another; holds nothing of any."""
 
-    def __init__(self, accounts: Accounts, intake: Intake, bounds: Bounds, pool: Pool, meters: Meters) -> None:
+    def __init__(
+        self, accounts: Accounts, intake: Intake, *, bounds: Bounds, pool: Pool, meters: Meters, journal: Journal
+    ) -> None:
         self._accounts, self._intake = accounts, intake
-        self._bounds, self._pool, self._meters = bounds, pool, meters
+        self._bounds, self._pool, self._meters, self._journal = bounds, pool, meters, journal
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One ASGI request."""
@@ -68,12 +69,12 @@ class Callbacks:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         traceparent = traced(headers.get("traceparent", ""))
         if live is None:
-            log.warning("notice", outcome=NOT_THERE.outcome, trace=trace_id(traceparent))
+            self._journal.tell(WARNING, Line(NOT_THERE.outcome, trace=trace_id(traceparent)))
             return NOT_THERE
         refused = self._before_body(live, scope, headers)
         if refused is not None or not self._pool.enter():
             answer = refused or BUSY
-            _tell(live, traceparent, answer)
+            self._tell(live, traceparent, answer)
             return answer
         try:
             return await self._take(live, headers, traceparent, receive)
@@ -94,10 +95,15 @@ class Callbacks:
             body = await read_body(receive, headers.get("content-length"), self._bounds)
         except (TooLarge, TooSlow, Gone) as verdict:
             answer = {TooLarge: LARGE, TooSlow: SLOW, Gone: LOST}[type(verdict)]
-            _tell(live, traceparent, answer)
+            self._tell(live, traceparent, answer)
             return answer
         received = Received(headers, body, live.account.account, datetime.now(UTC))
         return await self._intake.take(live, received, traceparent)
+
+    def _tell(self, live: Live, traceparent: str, answer: Answer) -> None:
+        account = live.account
+        line = Line(answer.outcome, channel=account.channel, account=account.account, trace=trace_id(traceparent))
+        self._journal.tell(WARNING, line)
 
 
 def handler(callbacks: Callbacks) -> ASGIRouteHandler:
@@ -108,16 +114,6 @@ def handler(callbacks: Callbacks) -> ASGIRouteHandler:
         await callbacks(scope, receive, send)
 
     return take
-
-
-def _tell(live: Live, traceparent: str, answer: Answer) -> None:
-    log.warning(
-        "notice",
-        outcome=answer.outcome,
-        channel=live.account.channel,
-        account=live.account.account,
-        trace=trace_id(traceparent),
-    )
 
 
 async def _send(send: Any, answer: Answer) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
-import structlog
 
 from streams.channels.verification import Refused
 from streams.domain.events import Unmapped
 from streams.gateway import holding
+from streams.gateway.journal import ERROR, INFO, WARNING, Line
 from streams.gateway.links import of_notice
 from streams.gateway.store import Stored, Unavailable, Unstorable
 from streams.gateway.trace import loggable, trace_id
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     from streams.channels.accounts import Live
     from streams.channels.adapter import Mapped, Received, Said
     from streams.gateway.holding import Recording
+    from streams.gateway.journal import Journal
     from streams.gateway.links import Links
     from streams.gateway.meters import Meters
     from streams.gateway.store import Store
-
-log: Final = structlog.get_logger(__name__)
 
 MOST_COPIES: Final = 1_048_576
 """Bytes of body that the events of one notice carry together; beyond, only the first carries it and the others its hash."""
@@ -52,21 +51,27 @@ class Intake:
     """Takes notices in for all accounts."""
 
     def __init__(
-        self, names: Mapping[str, str], *, store: Store, links: Links, recording: Recording, meters: Meters
+        self,
+        names: Mapping[str, str],
+        *,
+        store: Store,
+        links: Links,
+        recording: Recording,
+        meters: Meters,
+        journal: Journal,
     ) -> None:
-        self._names = names
+        self._names, self._journal = names, journal
         self._store, self._links, self._recording, self._meters = store, links, recording, meters
 
     async def take(self, live: Live, received: Received, traceparent: str) -> Answer:
         """Verify a notice and make it durable; the answer is what the contract asks for. `received.at` is now, in UTC."""
-        channel, ack = live.account.channel, live.contract.notice.ack
-        told = log.bind(channel=channel, account=live.account.account, trace=trace_id(traceparent))
+        ack = live.contract.notice.ack
         try:
             live.adapter.verify(live.keys, received)
             mapped = live.adapter.events(live.keys, received, live.contract)
         except Refused as refusal:
             outcome = type(refusal).__name__.lower()
-            told.warning("notice", outcome=outcome, field=loggable_field(refusal))
+            self._tell(WARNING, live, traceparent, Line(outcome, field=loggable_field(refusal)))
             return Answer(ack.refuse_status, outcome, ack.refuse_body.encode(), _content(ack.refuse_body))
         mapped = _lighter(mapped, len(received.body))
         records = [
@@ -77,18 +82,22 @@ class Intake:
         try:
             await self._store.put(records)
         except Unavailable as trouble:
-            told.error("notice", outcome="not stored", why=str(trouble))
+            self._tell(ERROR, live, traceparent, Line("not stored", why=str(trouble)))
             return unavailable("unavailable")
         except Unstorable:
-            told.error("notice", outcome="too large", fix="its record does not fit the topic")
+            self._tell(ERROR, live, traceparent, Line("too large", fix="its record does not fit the topic"))
             return Answer(413, "too_large")
         outcome = (
             "unmapped" if any(isinstance(one.event, Unmapped) for one in mapped) else "stored" if mapped else "empty"
         )
-        told.info(
-            "notice", outcome=outcome, orders=[loggable(one.event.order_id) for one in mapped[:8]], events=len(mapped)
-        )
+        orders = [loggable(one.event.order_id) for one in mapped[:8]]
+        self._tell(INFO, live, traceparent, Line(outcome, orders=orders, events=len(mapped)))
         return self._acknowledged(live, received, outcome)
+
+    def _tell(self, level: int, live: Live, traceparent: str, line: Line) -> None:
+        line.channel, line.account = live.account.channel, live.account.account
+        line.trace = trace_id(traceparent)
+        self._journal.tell(level, line)
 
     @staticmethod
     def _acknowledged(live: Live, received: Received, outcome: str) -> Answer:

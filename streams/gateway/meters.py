@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -42,13 +43,18 @@ class Meters:
             registry=self.registry,
         )
 
+        # A look-up by labels locks and joins texts each time. There are as many as channels times outcomes, all names of ours.
+        self._answered = cache(self._notices.labels)
+        self._taken = cache(self._seconds.labels)
+        self._became = cache(self._events.labels)
+
     def answered(self, channel: str, outcome: str, seconds: float) -> None:
-        self._notices.labels(channel, outcome).inc()
-        self._seconds.labels(channel).observe(seconds)
+        self._answered(channel, outcome).inc()
+        self._taken(channel).observe(seconds)
 
     def stored(self, channel: str, way: str, count: int) -> None:
         """`way` is linked, mapped, unmapped or held."""
-        self._events.labels(channel, way).inc(count)
+        self._became(channel, way).inc(count)
 
     def watch(self, pool: Pool, store: Store, links: Links, held: Held) -> None:
         """Gauges that are read when they are asked for."""

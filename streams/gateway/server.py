@@ -32,6 +32,7 @@ class Protocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._unread = 0
         self._refused = False
+        self._in_headers = False
         self._clock: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the library narrows it
@@ -39,19 +40,25 @@ class Protocol(HttpToolsProtocol):
         self._wait()
 
     def on_message_begin(self) -> None:
-        self._wait()
+        self._stop_waiting()
+        self._in_headers = True
         super().on_message_begin()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        if self._clock is not None:
+        if self._in_headers:
             self._unread += len(data)
         super().data_received(data)
-        if self._clock is not None and self._unread > HEADER_BYTES:
+        if not self._in_headers:
+            return
+        if self._unread > HEADER_BYTES:
             self._refuse()
+        elif self._clock is None:  # most headers come whole, and need no clock
+            self._wait()
 
     def on_headers_complete(self) -> None:
+        self._in_headers = False
         self._stop_waiting()
         if sum(len(name) + len(value) + 4 for name, value in self.headers) + len(self.url) > HEADER_BYTES:
             self._refuse()

@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 from streams.gateway import app, callbacks, server
 from streams.gateway.holding import Holding, window_s
 from streams.gateway.intake import Intake
+from streams.gateway.journal import Journal
 from streams.gateway.limits import Bounds, Pool
 from streams.gateway.linking import Reader, Writer
 from streams.gateway.links import Links
@@ -70,10 +71,20 @@ class Gateway:
             window=window or (lambda event: window_s(contracts, event)),
             ready=self._reader.ready,
         )
-        intake = Intake(topics.names, store=self.store, links=self.links, recording=recording, meters=self.meters)
+        self._journal = Journal()
+        intake = Intake(
+            topics.names,
+            store=self.store,
+            links=self.links,
+            recording=recording,
+            meters=self.meters,
+            journal=self._journal,
+        )
         self.pool = Pool(settings.gateway_concurrency)
         bounds = Bounds(body_bytes=settings.gateway_body_bytes, body_s=settings.gateway_body_s)
-        self._callbacks = callbacks.Callbacks(accounts, intake, bounds, self.pool, self.meters)
+        self._callbacks = callbacks.Callbacks(
+            accounts, intake, bounds=bounds, pool=self.pool, meters=self.meters, journal=self._journal
+        )
         self.meters.watch(self.pool, self.store, self.links, self.holding.held)
         self._topics_checked = asyncio.Event()
 
@@ -114,6 +125,7 @@ class Gateway:
             await self._serve(listener, stop)
             for loop in loops:
                 loop.cancel()
+        self._journal.flush()
         return await self.store.stop(STOP_S)
 
     async def _serve(self, listener: socket.socket, stop: asyncio.Event) -> None:

@@ -7,6 +7,7 @@ not acknowledged in time may still be stored later: its notice was refused, come
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
@@ -43,6 +44,30 @@ class Stored(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class Ticket:
+    """The records of one notice that are on their way. `answer` is what its caller waits for; `left` are those not heard of yet."""
+
+    __slots__ = ("answer", "deadline", "left")
+
+    def __init__(self, sent: Sequence[asyncio.Future[Any]], deadline: float) -> None:
+        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.left = len(sent)
+        self.deadline = deadline
+        for each in sent:
+            each.add_done_callback(self._heard)
+
+    def _heard(self, sent: asyncio.Future[Any]) -> None:
+        """A record is durable, or has failed. After the caller was answered neither is news."""
+        self.left -= 1
+        error = KafkaError("the client gave the record up") if sent.cancelled() else sent.exception()
+        if self.answer.done():
+            return
+        if error is not None:
+            self.answer.set_exception(error)
+        elif not self.left:
+            self.answer.set_result(None)
+
+
 class Store:
     """Puts records onto Kafka, durably or not at all for the caller. Connects, and connects again, by itself."""
 
@@ -58,8 +83,11 @@ class Store:
         }
         self._within_s = within_s
         self._producer: AIOKafkaProducer | None = None
-        self._behind: asyncio.Future[Any] | None = None
-        """A record that was not acknowledged in time. Until it is, the broker is taken to be down."""
+        self._out: deque[Ticket] = deque()
+        """The oldest first. All have the same time, so one clock for the first of them watches over all."""
+        self._clock: asyncio.TimerHandle | None = None
+        self._behind: Ticket | None = None
+        """A notice that was not acknowledged in time. Until it is, the broker is taken to be down."""
         self._connecting: asyncio.Task[None] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -75,7 +103,7 @@ class Store:
         """Why nothing can be stored now, or empty text."""
         if self._producer is None:
             return "no connection to the broker yet"
-        if self._behind is not None and not self._behind.done():
+        if self._behind is not None and self._behind.left:
             return "the broker has not acknowledged in time"
         return ""
 
@@ -100,7 +128,8 @@ class Store:
         try:
             async with asyncio.timeout_at(deadline):
                 sent += [await self._send(producer, record) for record in records]
-            await self._acknowledged(sent, deadline)
+            if sent:
+                await self._watched(Ticket(sent, deadline)).answer
         except (TimeoutError, KafkaTimeoutError) as error:
             raise Unavailable("the broker takes no more records in time") from error
         except MessageSizeTooLargeError as error:
@@ -116,18 +145,23 @@ class Store:
         )
         return sent
 
-    async def _acknowledged(self, sent: list[asyncio.Future[Any]], deadline: float) -> None:
-        if not sent:
-            return
+    def _watched(self, ticket: Ticket) -> Ticket:
+        while self._out and self._out[0].answer.done():
+            self._out.popleft()
+        self._out.append(ticket)
+        if self._clock is None:
+            self._clock = asyncio.get_running_loop().call_at(ticket.deadline, self._look)
+        return ticket
+
+    def _look(self) -> None:
+        """Give up what is late, and look again when the next one would be."""
         loop = asyncio.get_running_loop()
-        _done, late = await asyncio.wait(sent, timeout=max(0.0, deadline - loop.time()))
-        if late:
-            self._behind = late.pop()
-            for other in {self._behind, *late}:
-                other.add_done_callback(_heard)
-            raise Unavailable("the broker has not acknowledged in time")
-        for each in sent:
-            each.result()
+        while self._out and (self._out[0].answer.done() or self._out[0].deadline <= loop.time()):
+            late = self._out.popleft()
+            if not late.answer.done():
+                self._behind = late
+                late.answer.set_exception(Unavailable("the broker has not acknowledged in time"))
+        self._clock = loop.call_at(self._out[0].deadline, self._look) if self._out else None
 
     async def stop(self, within_s: float) -> bool:
         """Flush what is on its way, for so long at most. False: the broker did not take everything (nobody was told it had)."""
@@ -174,9 +208,3 @@ async def _close(producer: AIOKafkaProducer) -> None:
         await producer.stop()
     except KafkaError as error:  # it had failed before; whoever waited was told
         log.info("the producer ended with an error", error=type(error).__name__)
-
-
-def _heard(sent: asyncio.Future[Any]) -> None:
-    """Nobody waits for it any more; its error is no news."""
-    if not sent.cancelled():
-        sent.exception()

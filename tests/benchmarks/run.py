@@ -70,9 +70,9 @@ def main() -> int:
 def gateway(cluster: KafkaCluster, reps: int) -> None:
     """Notices that one gateway acknowledges, beside a bare handler and the verification alone."""
     print(
-        "\n| channel | notices/s | of the bare handler | of verifying alone | p50 ms | p99 ms | p99 at half | CPU µs | RSS MiB |"
+        "\n| channel | notices/s | of the bare handler | of verifying alone | p50 ms | p99 ms | p99 at half | CPU µs | RSS MiB | 503s |"
     )
-    print("| --- |" + " --- |" * 8)
+    print("| --- |" + " --- |" * 9)
     for _ in range(reps):
         result = notices(cluster.bootstrap, FOLDER / "gateway")
         keep("gateway", result)
@@ -83,7 +83,7 @@ def gateway(cluster: KafkaCluster, reps: int) -> None:
                 *(f"{full['per_s'] / found[key]:.2f}" if key in found else "-" for key in ("bare_per_s", "verify_per_s")),
                 full["p50_ms"], full["p99_ms"],
                 found["half"]["p99_ms"] if "half" in found else "-",
-                round(found.get("cpu_us", 0)) or "-", round(found["rss_mib"]),
+                round(found.get("cpu_us", 0)) or "-", round(found["rss_mib"]), full["statuses"].get("503", 0),
             ]  # fmt: skip
             print(f"| {channel} | " + " | ".join(map(str, cells)) + " |")
 
