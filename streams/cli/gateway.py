@@ -6,13 +6,16 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import uvloop
 
+from stores import merchants
 from streams import log
 from streams.agents import intake
 from streams.channels import registry
@@ -43,7 +46,10 @@ CODES = (
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="CONCORD_LOG_LEVEL.")
 def gateway(host: str | None, port: int | None, channels: Path | None, log_level: str | None) -> None:
-    """Verify callbacks, store them, and only then acknowledge them: POST /callbacks/{channel}/{account}."""
+    """Verify callbacks, store them, and only then acknowledge them: POST /callbacks/{channel}/{account}.
+
+    With CONCORD_POSTGRES it is the cashier, too: /v1, described by /v1/openapi.json.
+    """
     try:
         settings = Settings.from_env()
         settings = replace(
@@ -82,10 +88,15 @@ async def _run(
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stop.set)
-    running = Gateway(settings, topics, accounts, contracts=contracts, recording=intake)
-    try:
-        flushed = await running.run(listener, stop)
-    except TopicsError as error:
-        click.echo(f"concord gateway: {error}", err=True)
-        return UNUSABLE_TOPICS
+    async with AsyncExitStack() as stack:
+        load = None
+        if settings.postgres:
+            pool = await stack.enter_async_context(merchants.pool(settings.postgres))
+            load = partial(merchants.register, pool)
+        running = Gateway(settings, topics, accounts, contracts=contracts, recording=intake, merchants=load)
+        try:
+            flushed = await running.run(listener, stop)
+        except TopicsError as error:
+            click.echo(f"concord gateway: {error}", err=True)
+            return UNUSABLE_TOPICS
     return 0 if flushed else NOT_FLUSHED
