@@ -17,6 +17,7 @@ import structlog
 from litestar import Request, Response, Router, get, post
 from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
@@ -26,7 +27,7 @@ from streams.gateway import cashier_views as views
 from streams.gateway.books import Booked, BooksUnreachable
 from streams.gateway.cashier import Asked
 from streams.gateway.cashier_shapes import Accepted, NewPayment, PaymentView, ProgressView, RefundView, Share, Start
-from streams.gateway.problems import KINDS, Refused
+from streams.gateway.problems import KINDS, Problem, Refused
 from streams.gateway.trace import trace_id, traced
 
 if TYPE_CHECKING:
@@ -50,6 +51,29 @@ KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 PROBLEM: Final = "application/problem+json"
 STATUSES: Final = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "BODY_TOO_LARGE"}
 """Statuses that the framework gives by itself; any other below 500 is a request that cannot be read."""
+
+READS: Final = {
+    status: ResponseSpec(
+        Problem,
+        generate_examples=False,
+        media_type=PROBLEM,
+        description=", ".join(code for code, kind in KINDS.items() if kind.status == status),
+    )
+    for status in sorted({kind.status for kind in KINDS.values()})
+}
+"""Every refusal, as the OpenAPI document tells it."""
+ACCEPTED: Final = ResponseSpec(
+    Accepted, generate_examples=False, description="Stored, and not decided in time; look at Location."
+)
+WRITES: Final = {**READS, 202: ACCEPTED}
+PAYMENTS: Final = {
+    **WRITES,
+    200: ResponseSpec(PaymentView, generate_examples=False, description="It was so already, and stands so now."),
+}
+REFUNDS: Final = {
+    **WRITES,
+    200: ResponseSpec(RefundView, generate_examples=False, description="It was asked for before."),
+}
 
 Idempotency = Annotated[str, HeaderParameter(name="Idempotency-Key", max_length=128)]
 OrderQuery = Annotated[str, QueryParameter(name="order_id", max_length=64)]
@@ -87,10 +111,10 @@ def router(cashier: Cashier, books: Books, door: Door, pool: Pool) -> Router:
 def _payments(cashier: Cashier, books: Books, door: Door) -> list[Any]:
     write, read = [_needs(door, "payments:write")], [_needs(door, "payments:read")]
 
-    @post("/payments", guards=write)
+    @post("/payments", guards=write, responses=PAYMENTS)
     async def create(
         request: Request[Any, Any, Any], data: JSONBody[NewPayment], key: Idempotency = ""
-    ) -> Response[PaymentView | Accepted]:
+    ) -> Response[PaymentView]:
         """Open a payment, or find the one there is for this order and business code."""
         done = await cashier.create(_asked(request, key), await _strict(request, type(data)))
         if done.decision is None:
@@ -99,30 +123,30 @@ def _payments(cashier: Cashier, books: Books, door: Door) -> list[Any]:
         view = views.created(done)
         return _answer(view, status, Location=f"{PATH}/payments/{view.payment_no}")
 
-    @get("/payments", guards=read)
+    @get("/payments", guards=read, responses=READS)
     async def find(request: Request[Any, Any, Any], order: OrderQuery, biz: BizQuery) -> Response[PaymentView]:
         """The last payment of an order and business code."""
         return _payment(await books.payment_of_order(_merchant(request), order, biz))
 
-    @get("/payments/{payment_no:str}", guards=read)
+    @get("/payments/{payment_no:str}", guards=read, responses=READS)
     async def query(request: Request[Any, Any, Any], payment_no: FromPath[str]) -> Response[PaymentView]:
         """How a payment stands in the books."""
         found = await books.payment(_merchant(request), payment_no) if is_number(payment_no) else None
         return _payment(found)
 
-    @post("/payments/{payment_no:str}/start", guards=write, status_code=200)
+    @post("/payments/{payment_no:str}/start", guards=write, status_code=200, responses=WRITES)
     async def start(
         request: Request[Any, Any, Any], payment_no: FromPath[str], data: JSONBody[Start], key: Idempotency = ""
-    ) -> Response[PaymentView | Accepted]:
+    ) -> Response[PaymentView]:
         """Charge it. Only one start of a payment submits; every other is PAYMENT_STATUS_NOT_INIT."""
         return _changed(
             await cashier.start(_asked(request, key), payment_no, await _strict(request, type(data))), payment_no
         )
 
-    @post("/payments/{payment_no:str}/close", guards=write, status_code=200)
+    @post("/payments/{payment_no:str}/close", guards=write, status_code=200, responses=WRITES)
     async def close(
         request: Request[Any, Any, Any], payment_no: FromPath[str], key: Idempotency = ""
-    ) -> Response[PaymentView | Accepted]:
+    ) -> Response[PaymentView]:
         """Give it up. It is closed at once, or when the channel confirms it."""
         return _changed(await cashier.close(_asked(request, key), payment_no), payment_no)
 
@@ -132,27 +156,27 @@ def _payments(cashier: Cashier, books: Books, door: Door) -> list[Any]:
 def _operations(cashier: Cashier, door: Door) -> list[Any]:
     payments, refunds = [_needs(door, "payments:write")], [_needs(door, "refunds:write")]
 
-    @post("/payments/{payment_no:str}/capture", guards=payments)
+    @post("/payments/{payment_no:str}/capture", guards=payments, responses=PAYMENTS)
     async def capture(
         request: Request[Any, Any, Any], payment_no: FromPath[str], data: JSONBody[Share], key: Idempotency = ""
-    ) -> Response[PaymentView | Accepted]:
+    ) -> Response[PaymentView]:
         """Take some or all of a hold. Needs an Idempotency-Key."""
         return _operated(
             await cashier.capture(_asked(request, key, needed=True), payment_no, await _strict(request, type(data))),
             payment_no,
         )
 
-    @post("/payments/{payment_no:str}/void", guards=payments)
+    @post("/payments/{payment_no:str}/void", guards=payments, responses=PAYMENTS)
     async def void(
         request: Request[Any, Any, Any], payment_no: FromPath[str], key: Idempotency = ""
-    ) -> Response[PaymentView | Accepted]:
+    ) -> Response[PaymentView]:
         """Let a hold go."""
         return _operated(await cashier.void(_asked(request, key), payment_no), payment_no)
 
-    @post("/payments/{payment_no:str}/refunds", guards=refunds)
+    @post("/payments/{payment_no:str}/refunds", guards=refunds, responses=REFUNDS)
     async def refund(
         request: Request[Any, Any, Any], payment_no: FromPath[str], data: JSONBody[Share], key: Idempotency = ""
-    ) -> Response[RefundView | Accepted]:
+    ) -> Response[RefundView]:
         """Give money back. Needs an Idempotency-Key: two refunds of one amount are two refunds."""
         done = await cashier.refund(_asked(request, key, needed=True), payment_no, await _strict(request, type(data)))
         number = getattr(done.command, "refund_no", "")
@@ -164,7 +188,7 @@ def _operations(cashier: Cashier, door: Door) -> list[Any]:
 
 
 def _refund(books: Books, door: Door) -> Any:
-    @get("/refunds/{refund_no:str}", guards=[_needs(door, "refunds:read")])
+    @get("/refunds/{refund_no:str}", guards=[_needs(door, "refunds:read")], responses=READS)
     async def progress(request: Request[Any, Any, Any], refund_no: FromPath[str]) -> Response[ProgressView]:
         """A refund's layers, and the text to show, in Chinese and English."""
         found = await books.refund(_merchant(request), refund_no) if is_number(refund_no) else None
