@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from stores.merchants import SCOPES
+from streams.channels.adapter import PAYMENT, Reference
 from streams.gateway import cashier as room
 from streams.gateway.keys import AGAIN_S, GOOD_S
+from streams.gateway.links import Link
 from tests.support.cashier import Shop, new, secret_key
 
 SHARE = {"amount": 1, "currency": "USD"}
@@ -74,6 +76,16 @@ async def test_another_merchants_payment_is_not_there(shop: Shop, route):
     )  # fmt: skip
     same = {name: value for name, value in answer.json().items() if name != "instance"}
     assert same == {name: value for name, value in nowhere.json().items() if name != "instance"}
+
+
+@pytest.mark.parametrize(("owner", "status"), [("shop", 200), ("other", 404), (None, 404)])
+async def test_a_link_leads_only_its_own_merchant_to_a_payment(shop: Shop, owner, status: int):
+    """What this gateway did not see decided is found by the links, which hold the payments of all merchants."""
+    number = (await shop.create("order-6")).json()["payment_no"]
+    shop.verdicts.places.recent._values.clear()
+    link = Link("order-6", number, owner)
+    shop.links.take(Reference(PAYMENT, number).key, msgspec.json.encode(link))
+    assert (await shop.post(f"/payments/{number}/close")).status_code == status
 
 
 async def test_another_merchants_order_of_the_same_name_is_another_order(shop: Shop):
