@@ -26,7 +26,16 @@ from streams.domain.number import CHANCE_BYTES, is_number
 from streams.gateway import cashier_views as views
 from streams.gateway.books import Booked, BooksUnreachable
 from streams.gateway.cashier import Asked
-from streams.gateway.cashier_shapes import Accepted, NewPayment, PaymentView, ProgressView, RefundView, Share, Start
+from streams.gateway.cashier_shapes import (
+    Accepted,
+    NewPayment,
+    OperationView,
+    PaymentView,
+    ProgressView,
+    RefundView,
+    Share,
+    Start,
+)
 from streams.gateway.problems import KINDS, Problem, Refused
 from streams.gateway.trace import trace_id, traced
 
@@ -69,6 +78,10 @@ WRITES: Final = {**READS, 202: ACCEPTED}
 PAYMENTS: Final = {
     **WRITES,
     200: ResponseSpec(PaymentView, generate_examples=False, description="It was so already, and stands so now."),
+}
+OPERATIONS: Final = {
+    **WRITES,
+    200: ResponseSpec(OperationView, generate_examples=False, description="It was asked for before."),
 }
 REFUNDS: Final = {
     **WRITES,
@@ -156,20 +169,20 @@ def _payments(cashier: Cashier, books: Books, door: Door) -> list[Any]:
 def _operations(cashier: Cashier, door: Door) -> list[Any]:
     payments, refunds = [_needs(door, "payments:write")], [_needs(door, "refunds:write")]
 
-    @post("/payments/{payment_no:str}/capture", guards=payments, responses=PAYMENTS)
+    @post("/payments/{payment_no:str}/capture", guards=payments, responses=OPERATIONS)
     async def capture(
         request: Request[Any, Any, Any], payment_no: FromPath[str], data: JSONBody[Share], key: Idempotency = ""
-    ) -> Response[PaymentView]:
+    ) -> Response[OperationView]:
         """Take some or all of a hold. Needs an Idempotency-Key."""
         return _operated(
             await cashier.capture(_asked(request, key, needed=True), payment_no, await _strict(request, type(data))),
             payment_no,
         )
 
-    @post("/payments/{payment_no:str}/void", guards=payments, responses=PAYMENTS)
+    @post("/payments/{payment_no:str}/void", guards=payments, responses=OPERATIONS)
     async def void(
         request: Request[Any, Any, Any], payment_no: FromPath[str], key: Idempotency = ""
-    ) -> Response[PaymentView]:
+    ) -> Response[OperationView]:
         """Let a hold go."""
         return _operated(await cashier.void(_asked(request, key), payment_no), payment_no)
 

@@ -65,11 +65,18 @@ class PaymentView(Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_of: datetime | UnsetType = UNSET
     payer_action: str = ""
     """What the payer needs to go on: a QR code's content, a page's address, a client secret."""
-    operation_no: str = ""
-    """Of the capture or void that was asked for, and how it stands in `operation_state`."""
-    operation_state: str = ""
     replayed: bool = False
     """This very request had been decided before."""
+
+
+class OperationView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A capture or void that was asked for, and its own state; how its payment stands is the payment's to tell."""
+
+    operation_no: str
+    payment_no: str
+    order_id: str
+    state: str
+    replayed: bool = False
 
 
 class RefundView(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,7 +9,15 @@ from msgspec import UNSET
 from streams.domain.layers import Layers
 from streams.domain.moment import milliseconds
 from streams.domain.wording import next_owner, progress
-from streams.gateway.cashier_shapes import LayersView, PaymentView, ProgressText, ProgressView, RefundView, conclusion
+from streams.gateway.cashier_shapes import (
+    LayersView,
+    OperationView,
+    PaymentView,
+    ProgressText,
+    ProgressView,
+    RefundView,
+    conclusion,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,20 +52,15 @@ def changed(done: Done) -> PaymentView:
     return found if not done.action else _with(found, payer_action=done.action)
 
 
-def operated(done: Done) -> PaymentView:
-    """A payment after a capture or void was asked for, with the operation's number and state."""
+def operated(done: Done) -> OperationView:
+    """A capture or void that was asked for."""
     command: CapturePayment | VoidPayment = done.command  # type: ignore[assignment]
-    decision = _decided(done)
-    number = getattr(command, "capture_no", "") or getattr(command, "void_no", "")
-    return PaymentView(
+    return OperationView(
+        operation_no=getattr(command, "capture_no", "") or getattr(command, "void_no", ""),
         payment_no=command.payment_no,
         order_id=command.order_id,
-        state="AUTHORIZED",
-        conclusion="PENDING",
-        operation_no=number,
-        operation_state=decision.after or "",
+        state=_decided(done).after or "",
         replayed=done.again,
-        as_of=decision.decided_at,
     )
 
 

@@ -202,15 +202,20 @@ async def test_a_refund_needs_an_idempotency_key(shop: Shop):
     assert (answer.status_code, answer.json()["code"]) == (400, "IDEMPOTENCY_KEY_INVALID")
 
 
-async def test_a_hold_is_captured_in_parts_and_the_rest_let_go(shop: Shop):
+async def test_a_hold_that_is_being_captured_cannot_be_let_go_and_a_capture_is_asked_once(shop: Shop):
     payment = (await shop.create()).json()
     number = payment["payment_no"]
     await shop.post(f"/payments/{number}/start", {}, "s")
     shop.answer(payment, "query", "AUTHORIZED", transaction="t-1", amount=1000, currency="USD")
     captured = await shop.post(f"/payments/{number}/capture", {"amount": 300, "currency": "USD"}, "c")
-    assert (captured.status_code, captured.json()["operation_state"]) == (201, "PAYING")
+    assert (captured.status_code, captured.json()["state"]) == (201, "PAYING")
     busy = await shop.post(f"/payments/{number}/void", None, "v")
     assert (busy.status_code, busy.json()["code"]) == (409, "HOLD_IN_USE")
+    number_of = {"operation_no": captured.json()["operation_no"], "transaction": "c-1"}
+    shop.answer(payment, "capture", "SUCCESS", amount=300, currency="USD", **number_of)
+    again = await shop.post(f"/payments/{number}/capture", {"amount": 300, "currency": "USD"}, "c")
+    assert (again.status_code, again.json()["state"], again.json()["replayed"]) == (200, "SUCCESS", True)
+    assert again.json()["operation_no"] == captured.json()["operation_no"]
 
 
 async def test_a_hold_that_is_not_there_cannot_be_let_go(shop: Shop):
