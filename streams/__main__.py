@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "explain": "streams.cli.explain:explain",
     "gateway": "streams.cli.gateway:gateway",
     "ingest": "streams.cli.ingest:ingest",
+    "merchant": "streams.cli.merchant:merchant",
     "replay": "streams.cli.replay:replay",
     "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",

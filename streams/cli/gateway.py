@@ -7,13 +7,16 @@ import gc
 import os
 import signal
 import sys
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import uvloop
 
+from stores import merchants
 from streams import log
 from streams.agents import intake
 from streams.channels import registry
@@ -44,7 +47,10 @@ CODES = (
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="CONCORD_LOG_LEVEL.")
 def gateway(host: str | None, port: int | None, channels: Path | None, log_level: str | None) -> None:
-    """Verify callbacks, store them, and only then acknowledge them: POST /callbacks/{channel}/{account}."""
+    """Verify callbacks, store them, and only then acknowledge them: POST /callbacks/{channel}/{account}.
+
+    With CONCORD_POSTGRES it is the cashier, too: /v1, described by /v1/openapi.json.
+    """
     try:
         settings = Settings.from_env()
         settings = replace(
@@ -83,14 +89,18 @@ async def _run(
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stop.set)
-    running = Gateway(settings, topics, accounts, contracts=contracts, recording=intake)
     gc.freeze()  # modules and contracts live to the end: the collector need not look at them again
-    gc.set_threshold(
-        100_000, 20, 50
-    )  # a notice's objects live until Kafka has it, and by default each collection meets them all
-    try:
-        flushed = await running.run(listener, stop)
-    except TopicsError as error:
-        click.echo(f"concord gateway: {error}", err=True)
-        return UNUSABLE_TOPICS
+    # A notice's objects live until Kafka has it, and by default each collection meets them all.
+    gc.set_threshold(100_000, 20, 50)
+    async with AsyncExitStack() as stack:
+        load = None
+        if settings.postgres:
+            pool = await stack.enter_async_context(merchants.pool(settings.postgres))
+            load = partial(merchants.register, pool)
+        running = Gateway(settings, topics, accounts, contracts=contracts, recording=intake, merchants=load)
+        try:
+            flushed = await running.run(listener, stop)
+        except TopicsError as error:
+            click.echo(f"concord gateway: {error}", err=True)
+            return UNUSABLE_TOPICS
     return 0 if flushed else NOT_FLUSHED

@@ -12,17 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from litestar import Request
+    from litestar.openapi.config import OpenAPIConfig
     from prometheus_client import CollectorRegistry
 
 log: Final = structlog.get_logger(__name__)
 
 
-def application(routers: Sequence[Any]) -> Litestar:
+def application(routers: Sequence[Any], openapi: OpenAPIConfig | None = None) -> Litestar:
     """One app of these route handlers and routers. It logs nothing of a request by itself, and shows no error's text."""
     return Litestar(
         route_handlers=list(routers),
         exception_handlers={500: _failed},
-        openapi_config=None,
+        openapi_config=openapi,
         logging_config=None,
         debug=False,
     )

@@ -13,6 +13,9 @@ import structlog
 from aiokafka.errors import KafkaError
 
 from streams.gateway import app, callbacks, server
+from streams.gateway.books import NoBooks
+from streams.gateway.cashier_http import OPENAPI
+from streams.gateway.cashier_service import CashierPart
 from streams.gateway.holding import Holding, window_s
 from streams.gateway.intake import Intake
 from streams.gateway.journal import Journal
@@ -24,12 +27,14 @@ from streams.gateway.store import Store
 from streams.topics import TopicsError, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from litestar import Litestar
 
+    from stores.merchants import Register
     from streams.channels.accounts import Accounts
     from streams.domain.contract import Contracts
+    from streams.gateway.books import Books
     from streams.gateway.holding import Recording, Waiting
     from streams.settings import Settings
     from streams.topics import Topics
@@ -43,7 +48,10 @@ STOP_S: Final = 15.0
 
 
 class Gateway:
-    """One gateway process. `window` says how long an event without an order is held, in seconds; by default its contract does."""
+    """One gateway process. `window` says how long an event without an order is held, in seconds; by default its contract does.
+
+    With `merchants`, which reads who may ask, it serves the cashier too; `books` is what its reads are answered from.
+    """
 
     def __init__(
         self,
@@ -54,6 +62,8 @@ class Gateway:
         contracts: Contracts,
         recording: Recording,
         window: Callable[[Waiting], float] | None = None,
+        merchants: Callable[[], Awaitable[Register]] | None = None,
+        books: Books | None = None,
     ) -> None:
         self._settings, self._topics, self._accounts = settings, topics, accounts
         self.meters, self.links = Meters(), Links()
@@ -87,10 +97,24 @@ class Gateway:
         )
         self.meters.watch(self.pool, self.store, self.links, self.holding.held)
         self._topics_checked = asyncio.Event()
+        self.cashier: CashierPart | None = None
+        if merchants is not None:
+            self.cashier = CashierPart(
+                settings,
+                topics,
+                accounts,
+                store=self.store,
+                links=self.links,
+                load=merchants,
+                books=books or NoBooks(),
+            )
 
     def application(self) -> Litestar:
         """The app of this gateway."""
-        return app.application([callbacks.handler(self._callbacks), *app.pages(self.meters.registry, self.trouble)])
+        routers = [callbacks.handler(self._callbacks), *app.pages(self.meters.registry, self.trouble)]
+        if self.cashier is None:
+            return app.application(routers)
+        return app.application([*routers, self.cashier.router()], OPENAPI)
 
     async def trouble(self) -> str:
         """Why a load balancer should send callbacks elsewhere; empty when it should not."""
@@ -122,6 +146,8 @@ class Gateway:
                 group.create_task(self.holding.run(), name="holding"),
                 group.create_task(self._refresh(), name="accounts"),
             ]
+            if self.cashier is not None:
+                loops.append(group.create_task(self.cashier.run(), name="cashier"))
             await self._serve(listener, stop)
             for loop in loops:
                 loop.cancel()

@@ -1,0 +1,191 @@
+"""The cashier as a process, with a real worker, broker and Postgres: many creates, many starts, a whole life, and outages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from stores import merchants
+from streams.dev.postgres import PostgresServer
+from streams.domain.events import Answer
+from tests.support import services
+from tests.support.cashier import new, secret_key
+from tests.support.gateways import Channel, GatewayProcess
+from tests.support.job import Job
+
+pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
+
+ROOT = Path(__file__).parents[2]
+MIGRATION = ROOT / "stores" / "migrations" / "0010_merchants.sql"
+CHANNEL = "simulator:acct_1"
+WITHIN_S = 30.0
+
+
+class CashierProcess(GatewayProcess):
+    """A gateway whose one account is the shop's."""
+
+    def write_accounts(self) -> Path:
+        path = super().write_accounts()
+        listed = json.loads(path.read_text())
+        for account in listed["accounts"]:
+            account["merchant"] = "shop"
+        path.write_text(json.dumps(listed))
+        return path
+
+
+@dataclass
+class Stage:
+    """A worker, a gateway with the cashier, and the Postgres of its merchants."""
+
+    job: Job
+    gateway: CashierProcess
+    client: httpx.AsyncClient
+    postgres: PostgresServer
+
+    async def create(self, order: str, key: str = "", **fields: Any) -> httpx.Response:
+        sent = {"Idempotency-Key": key} if key else {}
+        return await self.client.post("/v1/payments", json=new(order, channel=CHANNEL, **fields), headers=sent)
+
+    async def requests(self, order: str, verb: str = "SUBMIT") -> list[dict[str, Any]]:
+        found = [json.loads(record.value) for record in await self.job.read("channel-requests")]
+        return [one for one in found if (one["order_id"], one["verb"]) == (order, verb)]
+
+
+async def registered(dsn: str) -> str:
+    """The tables, a shop, and the header of its key."""
+    key, header = secret_key("shop")
+    now = datetime.now(UTC)
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(MIGRATION.read_text())
+        assert await merchants.add(connection, "shop", secrets.token_bytes(32), 100_000, now)
+        assert await merchants.add_key(connection, key, now)
+        assert await merchants.set_limit(connection, "shop", "SALE", "USD", 100_000)
+    finally:
+        await connection.close()
+    return header
+
+
+@asynccontextmanager
+async def staged(kafka, prefix: str, folder: Path):
+    job = Job(kafka.bootstrap, prefix, folder)
+    postgres = PostgresServer(services.fresh_folder("cashier"))
+    await asyncio.to_thread(postgres.start)
+    gateway = None
+    try:
+        header = await registered(postgres.dsn)
+        await job.create()
+        gateway = CashierProcess(folder, {**job.env, "CONCORD_POSTGRES": postgres.dsn}, [Channel("simulator")])
+        await job.start()
+        await asyncio.to_thread(gateway.start)
+        limits = httpx.Limits(max_connections=200)
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{gateway.port}",
+            headers={"Authorization": header},
+            timeout=WITHIN_S,
+            limits=limits,
+        ) as client:
+            stage = Stage(job, gateway, client, postgres)
+            await known(stage)
+            yield stage
+    finally:
+        if gateway is not None:
+            gateway.end()
+        job.end()
+        await asyncio.to_thread(postgres.wipe)
+
+
+async def known(stage: Stage) -> None:
+    """Wait until the gateway has read its merchants."""
+    async with asyncio.timeout(WITHIN_S):
+        while (await stage.client.get("/v1/payments/x")).status_code != 404:
+            await asyncio.sleep(0.1)
+
+
+async def test_two_hundred_creates_give_one_payment_and_two_hundred_starts_one_submit(kafka, topic_prefix, tmp_path):
+    """R-017, R-037."""
+    async with staged(kafka, topic_prefix, tmp_path) as stage:
+        creates = await asyncio.gather(*(stage.create("order-1") for _ in range(200)))
+        assert sorted(one.status_code for one in creates) == [200] * 199 + [201]
+        (number,) = {one.json()["payment_no"] for one in creates}
+        path = f"/v1/payments/{number}/start"
+        starts = await asyncio.gather(*(stage.client.post(path, json={}) for _ in range(200)))
+        assert sorted(one.status_code for one in starts) == [200] + [409] * 199
+        assert {one.json()["code"] for one in starts if one.status_code == 409} == {"PAYMENT_STATUS_NOT_INIT"}
+        assert len(await stage.requests("order-1")) == 1
+
+
+async def test_a_payment_lives_through_the_cashier(kafka, topic_prefix, tmp_path):
+    """Created, started with the payer's action, paid, refunded once, and known to a gateway that never saw it made."""
+    async with staged(kafka, topic_prefix, tmp_path) as stage:
+        payment = (await stage.create("order-1", "c-1")).json()
+        path = f"/v1/payments/{payment['payment_no']}"
+        started = asyncio.create_task(stage.client.post(f"{path}/start", json={"details": {"payer": "p-1"}}))
+        await stage.job.wait("channel-requests", bool)
+        (request,) = await stage.requests("order-1")
+        assert request["details"] == {"payer": "p-1"}
+        common = {"order_id": "order-1", "payment_no": payment["payment_no"], "channel": CHANNEL, "merchant": "shop"}
+        told = Answer(request="submit", status="PROCESSING", payer_action="https://pay.example/1", **common)
+        await stage.job.send("query-results", [told])
+        assert (await started).json()["payer_action"] == "https://pay.example/1"
+        paid = Answer(request="query", status="SUCCESS", transaction="t-1", amount=1000, currency="USD", **common)
+        await stage.job.send("query-results", [paid])
+        await stage.job.wait("success", bool)
+        stage.gateway.end()
+        await asyncio.to_thread(stage.gateway.start)
+        await known(stage)
+        refunds = [
+            await stage.client.post(
+                f"{path}/refunds", json={"amount": 400, "currency": "USD"}, headers={"Idempotency-Key": "r-1"}
+            )
+            for _ in range(2)
+        ]
+        assert [one.status_code for one in refunds] == [201, 200]
+        assert len({one.json()["refund_no"] for one in refunds}) == 1
+        assert len(await stage.requests("order-1", "REFUND")) == 1
+
+
+async def test_writes_decide_while_postgres_is_down_and_reads_say_so(kafka, topic_prefix, tmp_path):
+    async with staged(kafka, topic_prefix, tmp_path) as stage:
+        await asyncio.to_thread(stage.postgres.stop, mode="immediate")
+        created = await stage.create("order-1")
+        assert created.status_code == 201
+        path = f"/v1/payments/{created.json()['payment_no']}"
+        read = await stage.client.get(path)
+        assert (read.status_code, read.json()["code"]) == (503, "BOOKS_UNAVAILABLE")
+        assert read.headers["retry-after"] == "5"
+        assert (await stage.client.post(f"{path}/close")).json()["state"] == "CLOSED"
+
+
+async def test_without_a_worker_a_request_is_accepted_and_decided_later(kafka, topic_prefix, tmp_path):
+    async with staged(kafka, topic_prefix, tmp_path) as stage:
+        (worker,) = stage.job.workers
+        worker.end()
+        accepted = await stage.create("order-1", "c-1")
+        assert accepted.status_code == 202
+        assert accepted.headers["location"] == "/v1/payments?order_id=order-1&biz_code=SALE"
+        await stage.job.start()
+        again = await stage.create("order-1", "c-1")
+        assert again.status_code == 200
+        records = await stage.job.read("decisions")
+        created = [one for one in map(json.loads, [record.value for record in records]) if one["rule"] == "created"]
+        assert [one["payment_no"] for one in created] == [again.json()["payment_no"]]
+
+
+async def test_no_secret_is_written_to_the_log_or_to_kafka(kafka, topic_prefix, tmp_path):
+    async with staged(kafka, topic_prefix, tmp_path) as stage:
+        await stage.create("order-1")
+        secret = stage.client.headers["authorization"].partition(" ")[2]
+        stage.gateway.stop()
+        assert secret not in stage.gateway.log.read_text()
+        assert not [one for one in await stage.job.read("commands") if secret.encode() in one.value]
