@@ -3,6 +3,10 @@
 Topics are fetched apart, so after an outage one of them may be far ahead. A record is handed out only when no older one can still lie at
 the broker in another topic, so that neither records nor the due times that they let pass overtake what was stored before them. What has
 been read to its end holds nobody back: nobody waits for a producer, only for what is there.
+
+Where a topic ends is known from its last answer, which says nothing of what was stored since, and a leader that cannot be reached sends
+no new one. That may delay a record, but a due time would overtake it. So a due time fires only through `known`, and a topic is known
+through a moment when a record of it that is as young is here, or when its end was asked for after that moment and has been read.
 """
 
 from __future__ import annotations
@@ -13,13 +17,15 @@ from collections import deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from aiokafka import TopicPartition
+
 from streams.engine.recovery import consumer
 from streams.engine.work import merged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka import AIOKafkaConsumer
 
     from streams.engine.config import Config
     from streams.engine.topology import Record
@@ -31,15 +37,29 @@ _timestamp = attrgetter("timestamp")
 
 
 class Inputs:
-    """`backlog` are the records that may be taken now, in order. `ahead` are those that were fetched and must wait for another topic."""
+    """`backlog` are the records that may be taken now, in order. `ahead` are those that were fetched and must wait for another topic.
 
-    def __init__(self, config: Config, logs: Sequence[TopicPartition], log: Any) -> None:
+    `known` is the time (milliseconds) through which due times may fire. `ends` asks for last stable offsets; it must not stand in line
+    behind a fetch that waits for records.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        logs: Sequence[TopicPartition],
+        log: Any,
+        ends: Callable[[Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]],
+    ) -> None:
         self.config = config
         self.logs = list(logs)
         self.log = log
+        self.ask_ends = ends
         self.consumer: AIOKafkaConsumer | None = None
         self.backlog: deque[Record] = deque()
         self.ahead: dict[TopicPartition, list[Record]] = {tp: [] for tp in self.logs}
+        self.through: dict[TopicPartition, int] = dict.fromkeys(self.logs, 0)
+        """When each end was asked for that was then found read."""
+        self.known = 0
         self.rest_until = 0.0
         self.stalled: dict[TopicPartition, float] = {}
 
@@ -60,12 +80,22 @@ class Inputs:
         """Begin again at these offsets, by topic; what was fetched before is forgotten."""
         self.backlog.clear()
         self.ahead = {tp: [] for tp in self.logs}
+        self.through = dict.fromkeys(self.logs, 0)
+        self.known = 0
         for tp in self.logs:
             self.client.seek(tp, offsets[tp.topic])
 
+    def hold(self) -> None:
+        """Take the backlog back: a due time comes before its first record, and is later than `known`."""
+        held: dict[TopicPartition, list[Record]] = {tp: [] for tp in self.logs}
+        while self.backlog:
+            record = self.backlog.popleft()
+            held[TopicPartition(record.topic, record.partition)].append(record)
+        self.ahead = {tp: [*held[tp], *self.ahead[tp]] for tp in self.logs}
+
     async def fetch(self, due: int | None) -> bool:
-        """Fill the backlog if it is empty, waiting at most until `due` (milliseconds). True: everything is read to its end, so the wall
-        clock may fire due times."""
+        """Fill the backlog if it is empty, waiting at most until `due` (milliseconds), the earliest due time there is. True: everything
+        is read to its end, so the wall clock may fire due times through `known`."""
         if self.backlog:
             return False
         rest = self.rest_until - time.monotonic()
@@ -79,9 +109,26 @@ class Inputs:
         fetched = await self._get(hungry, int(wait * 1000))
         if rest > 0 and fetched:  # the client had fetched the first of them only, and then waited for us to take it
             await self._get(hungry, SECOND_LOOK_MS)
-        behind = [tp for tp in self.logs if not await self.at_end(tp)]
+        behind = {tp for tp in self.logs if not await self.at_end(tp)}
+        youngest = {tp: max(map(_timestamp, records)) for tp, records in self.ahead.items() if records}
+        if due is not None and due <= max(int(time.time() * 1000), *youngest.values(), 0):
+            doubted = [tp for tp in self.logs if max(self.through[tp], youngest.get(tp, 0)) < due]
+            behind |= await self._unread(doubted, due)
+        self.known = min(max(self.through[tp], youngest.get(tp, 0)) for tp in self.logs)
         self._release(behind)
         return not self.backlog and not behind
+
+    async def _unread(self, doubted: Sequence[TopicPartition], due: int) -> set[TopicPartition]:
+        """Of these, those whose end is not read. The others are known through now, and through `due`, which only a producer whose clock
+        is ahead can have made later than now."""
+        if not doubted:
+            return set()
+        now = int(time.time() * 1000)
+        async with asyncio.timeout(self.config.deadline):
+            ends = await self.ask_ends(doubted)
+        unread = {tp for tp in doubted if await self.client.position(tp) < ends[tp]}
+        self.through.update(dict.fromkeys(set(doubted) - unread, max(now, due)))
+        return unread
 
     async def _get(self, logs: Sequence[TopicPartition], wait_ms: int) -> bool:
         fetched = await self.client.getmany(*logs, timeout_ms=wait_ms, max_records=self.config.batch)
@@ -89,7 +136,7 @@ class Inputs:
             self.ahead[tp] += records
         return bool(fetched)
 
-    def _release(self, behind: Sequence[TopicPartition]) -> None:
+    def _release(self, behind: Collection[TopicPartition]) -> None:
         """Hand out what no older record can follow: of a topic that is behind, what comes is no older than its youngest here."""
         if not all(self.ahead[tp] for tp in behind):
             return

@@ -86,7 +86,7 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
         """Join the group and serve it until `stop`; then finish what runs, close, and leave the group."""
         self.member = await self.join()
         own = [self.topology.changelog, *self.topology.outputs, self.topology.dead_letters]
-        async with reading(self.config, "read_committed", own) as self.clerk:
+        async with reading(self.config, "read_committed", [*self.topology.inputs, *own]) as self.clerk:
             try:
                 self.member.subscribe(list(self.topology.inputs), listener=self)
                 await self.serve(self.member)

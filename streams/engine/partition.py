@@ -69,7 +69,8 @@ class Partition:
         self.number = number
         self.own = [self.topology.changelog, *self.topology.outputs, self.topology.dead_letters]
         self.log = log.bind(partition=number)
-        self.inputs = Inputs(self.config, [TopicPartition(topic, number) for topic in self.topology.inputs], self.log)
+        logs = [TopicPartition(topic, number) for topic in self.topology.inputs]
+        self.inputs = Inputs(self.config, logs, self.log, owner.stable_offsets)
         self.stats = Stats()
         self.lock = asyncio.Lock()
         self.ready = asyncio.Event()
@@ -228,6 +229,8 @@ class Partition:
             self.inputs.backlog.extendleft(reversed(taken))
             work, taken = self.decide(caught_up=caught_up, careful=True)
             rows = work.rows()
+        if work.doubt:
+            self.inputs.hold()
         if not work:
             return
         began = time.monotonic()
@@ -250,6 +253,7 @@ class Partition:
             self.number,
             partitions=self.owner.partition_count,
             careful=careful,
+            known=self.inputs.known,
         )
         taken: list[Record] = []
         backlog = self.inputs.backlog

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from streams.engine.topology import Topology
 
 ABSENT: Final = object()
+NO_DOUBT: Final = 1 << 63
+"""Later than any due time."""
 REASON: Final = 500
 """Characters of a dead letter's reason that are kept."""
 HEADER_NAME: Final = 48
@@ -45,7 +47,10 @@ def merged(fetched: Mapping[Any, Sequence[Record]]) -> Iterable[Record]:
 
 
 class Work:
-    """Collects the decisions of one transaction. `careful` measures each row as it changes, which is slower."""
+    """Collects the decisions of one transaction. `careful` measures each row as it changes, which is slower.
+
+    No due time later than `known` (milliseconds) fires: an older record may not have been read yet. `doubt` says that one had to wait.
+    """
 
     def __init__(
         self,
@@ -56,6 +61,7 @@ class Work:
         *,
         partitions: int = 1,
         careful: bool = False,
+        known: int = NO_DOUBT,
     ) -> None:
         self.topology = topology
         self.config = config
@@ -63,6 +69,8 @@ class Work:
         self.partition = partition
         self.partitions = partitions
         self.careful = careful
+        self.known = known
+        self.doubt = False
         self.states: dict[bytes, Any] = {}
         self.dues: dict[bytes, int | None] = {}
         """Next due time of each changed state; its keys are the changed rows, in the order of their first change."""
@@ -87,9 +95,9 @@ class Work:
         return self.records + self.timers >= self.config.batch or self.bytes >= self.config.batch_bytes
 
     def take(self, record: Record) -> bool:
-        """Handle a record, and what is due before it. False: there was no room left, take it in the next transaction."""
+        """Handle a record, and what is due before it. False: no room was left, or a due time in doubt; take it in another transaction."""
         self.fire(record.timestamp)
-        if self.full:
+        if self.full or self.doubt:
             return False
         self.records += 1
         self.offsets[record.topic] = record.offset + 1
@@ -130,8 +138,11 @@ class Work:
         return True
 
     def fire(self, until: int) -> None:
-        """Fire what is due at or before `until` (milliseconds), as far as there is room."""
+        """Fire what is due at or before `until` (milliseconds), as far as it is known and there is room."""
         while (due := self._next_due()) is not None and due <= until and not self.full:
+            if due > self.known:
+                self.doubt = True
+                return
             due, key = heapq.heappop(self.table.agenda)
             self._popped.append((due, key))
             self.timers += 1

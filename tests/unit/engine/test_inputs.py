@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ class Client:
         self.read: defaultdict[TopicPartition, int] = defaultdict(int)
         self.stored: dict[TopicPartition, int | None] = {A: 0, B: 0}
         self.high: dict[TopicPartition, int] = {}
+        self.really: dict[TopicPartition, int] = {}
+        """What lies at the broker where the last answer to a fetch did not say so."""
+        self.asked: list[set[TopicPartition]] = []
 
     async def getmany(self, *logs: TopicPartition, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[In]]:
         found = {tp: self.arrived.pop(tp)[:max_records] for tp in logs or (A, B) if self.arrived[tp]}
@@ -43,6 +47,10 @@ class Client:
     async def position(self, tp: TopicPartition) -> int:
         return self.read[tp]
 
+    async def ends(self, logs: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        self.asked.append(set(logs))
+        return {tp: self.really.get(tp, self.stored[tp] or 0) for tp in logs}
+
 
 @pytest.fixture
 def client() -> Client:
@@ -51,7 +59,7 @@ def client() -> Client:
 
 @pytest.fixture
 def inputs(client: Client) -> Inputs:
-    made = Inputs(Config(kafka={}), [A, B], structlog.get_logger())
+    made = Inputs(Config(kafka={}), [A, B], structlog.get_logger(), client.ends)
     made.consumer = client
     return made
 
@@ -60,8 +68,8 @@ def at(*times: int, topic: str = IN) -> list[In]:
     return [In(b"%d" % time, timestamp=time, topic=topic) for time in times]
 
 
-async def handed(inputs: Inputs) -> list[int]:
-    await inputs.fetch(None)
+async def handed(inputs: Inputs, due: int | None = None) -> list[int]:
+    await inputs.fetch(due)
     taken = [record.timestamp for record in inputs.backlog]
     inputs.backlog.clear()
     return taken
@@ -138,3 +146,62 @@ async def test_a_new_beginning_forgets_what_was_fetched(inputs, client):
     assert times(inputs.ahead[A]) == [10, 40]
     inputs.seek({IN: 0, OTHER: 0})
     assert not any(inputs.ahead.values())
+
+
+async def test_a_due_time_waits_for_what_an_unreachable_leader_stored_unseen(inputs, client):
+    client.stored, client.really = {A: 1, B: 0}, {B: 1}
+    client.arrived[A] = at(40)
+    assert await handed(inputs, due=30) == []
+    assert not await inputs.fetch(30)
+    assert inputs.known < 30
+    client.arrived[B] = at(20, topic=OTHER)
+    assert await handed(inputs, due=30) == [20, 40]
+    assert inputs.known >= 30
+
+
+async def test_the_clock_fires_no_due_time_before_an_answer_younger_than_it(inputs, client):
+    client.really = {B: 1}
+    assert not await inputs.fetch(30)
+    client.arrived[B] = at(20, topic=OTHER)
+    assert await handed(inputs, due=30) == [20]
+    assert await inputs.fetch(30)
+    assert inputs.known >= 30
+
+
+async def test_a_topic_whose_own_records_are_younger_than_the_due_time_is_not_asked(inputs, client):
+    client.stored = {A: 1, B: 0}
+    client.arrived[A] = at(40)
+    await inputs.fetch(30)
+    assert client.asked == [{B}]
+
+
+async def test_one_answer_does_for_all_due_times_before_it(inputs, client):
+    for due in (30, 20, 40):
+        assert await inputs.fetch(due)
+    assert len(client.asked) == 1
+
+
+async def test_nobody_is_asked_while_nothing_is_due(inputs, client):
+    client.stored = {A: 1, B: 0}
+    client.arrived[A] = at(40)
+    await inputs.fetch(50 + int(time.time() * 1000))
+    assert not client.asked
+
+
+async def test_a_producer_whose_clock_is_ahead_stops_nobody(inputs, client):
+    later = int(time.time() * 1000) + 3_600_000
+    client.stored = {A: 1, B: 0}
+    client.arrived[A] = at(later)
+    assert await handed(inputs, due=later - 1000) == [later]
+    assert inputs.known >= later - 1000
+
+
+async def test_what_is_held_back_is_handed_out_again_in_its_order(inputs, client):
+    client.stored = {A: 3, B: 2}
+    client.arrived[A], client.arrived[B] = at(10, 40), at(20, 50, topic=OTHER)
+    await inputs.fetch(None)
+    inputs.backlog.popleft()
+    inputs.hold()
+    assert not inputs.backlog
+    client.arrived[A] = at(60)
+    assert await handed(inputs) == [20, 40, 50, 60]

@@ -179,6 +179,17 @@ class TestDueTimes:
         two.fire(200)
         assert two.timers == 1
 
+    def test_a_due_time_in_doubt_stops_the_clock_and_every_record_after_it(self):
+        table = table_with(a="due 30", b="due 50")
+        one = work(table)
+        one.known = 40
+        assert not one.take(In(b"add 1", timestamp=60))
+        assert (one.timers, one.records, one.doubt) == (1, 0, True)
+        one.known = 60
+        one.doubt = False
+        assert one.take(In(b"add 1", timestamp=60))
+        assert one.timers == 2
+
     def test_a_due_time_left_where_it_was_is_refused(self):
         table = table_with(k="stay, due 100")
         with pytest.raises(Refused, match=r"due time 100 of b'k'.*bug in its decide"):
