@@ -54,8 +54,8 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
         self.config = config
         self.open_table = opener(config.state_dir)
         self.partitions: dict[int, Partition] = {}
-        self.held: set[int] = set()
-        """Partitions whose lock we hold between a revocation and the next assignment."""
+        self.holds: dict[Partition, asyncio.Future[bool]] = {}
+        """Whose lock we have, or wait for. A revocation and a shutdown may wait at once, and take it once."""
         self.stopping = asyncio.Event()
         self.assigned = False
         self.partition_count = 0
@@ -152,8 +152,7 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
         await asyncio.gather(*(self.hold(partition, self.config.deadline) for partition in opened))
         if self.member is not None:
             await self.report(self.member)
-        await asyncio.gather(*(partition.close() for partition in partitions))
-        self.partitions.clear()
+        await asyncio.gather(*(self.drop(partition) for partition in partitions))
         if self.member is not None:
             await asyncio.wait({asyncio.ensure_future(self.member.stop())}, timeout=5.0)
         deadline.cancel()
@@ -167,22 +166,24 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
             holding = await asyncio.gather(*(self.hold(partition, self.config.session / 2) for partition in partitions))
             for partition, is_held in zip(partitions, holding, strict=True):
                 if not (is_held and self.config.warm):
-                    del self.partitions[partition.number]
-                    self.held.discard(partition.number)
-                    await partition.close()
+                    await self.drop(partition)
         except Exception as error:  # noqa: BLE001  the client would swallow it and go on with partitions in an unknown state
             self.die(Exit.MEMBERSHIP, f"a revocation failed: {error!r}")
 
     async def hold(self, partition: Partition, within: float) -> bool:
         """Wait until the partition's running transaction has ended, and keep it from starting another."""
-        if partition.number in self.held:
-            return True
-        try:
-            await asyncio.wait_for(partition.lock.acquire(), within)
-        except TimeoutError:
-            return False
-        self.held.add(partition.number)
-        return True
+        taken = self.holds.get(partition)
+        if taken is None:
+            taken = self.holds[partition] = asyncio.ensure_future(partition.lock.acquire())
+        return bool((await asyncio.wait({taken}, timeout=within))[0])
+
+    async def drop(self, partition: Partition) -> None:
+        """Close it and forget it. A shutdown may overtake a revocation that drops it as well."""
+        if self.partitions.get(partition.number) is partition:
+            del self.partitions[partition.number]
+        await partition.close()
+        if (taken := self.holds.pop(partition, None)) is not None:
+            taken.cancel()
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         try:
@@ -206,15 +207,15 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # the client pub
                     "`concord topics check` says which differ"
                 )
         self.partition_count = len(self.member.partitions_for_topic(self.topology.inputs[0]) or ())
-        for number in [number for number in self.partitions if number not in topics]:
-            self.held.discard(number)
-            self.start(self.partitions.pop(number).close())
+        for partition in [partition for number, partition in self.partitions.items() if number not in topics]:
+            del self.partitions[partition.number]
+            self.start(self.drop(partition))
         for number in topics:
-            if number in self.partitions:
-                self.held.discard(number)
-                self.partitions[number].lock.release()
-            else:
+            if number not in self.partitions:
                 self.partitions[number] = Partition(self, number)
+            else:
+                del self.holds[self.partitions[number]]
+                self.partitions[number].lock.release()
         self.assigned = True
         log.info("assigned", partitions=sorted(topics))
 

@@ -272,7 +272,27 @@ class TestRebalance:
         await stage.toy.produce(stage.bootstrap, orders(20))
         await until(lambda: paid(stage, 20))
         assert partition.stats.reopened == 0
-        assert not first.worker.held
+        assert not first.worker.holds
+
+    async def test_a_shutdown_in_the_midst_of_a_revocation_closes_each_partition_once_and_in_order(self, stage):
+        """Both wait for the same running transactions, and both drop the partitions."""
+        actor = await stage.start(warm=False)
+        busy = [partition.lock for partition in actor.partitions.values()]
+        for lock in busy:
+            await lock.acquire()
+        began = time.monotonic()
+        both = [
+            asyncio.create_task(actor.worker.on_partitions_revoked([])),
+            asyncio.create_task(actor.worker.shut_down()),
+        ]
+        await until(lambda: len(actor.worker.holds) == len(busy))
+        for lock in busy:
+            lock.release()
+        await asyncio.gather(*both)
+        assert actor.ends == []
+        assert not actor.partitions
+        assert not actor.worker.holds
+        assert time.monotonic() - began < actor.worker.config.deadline
 
     async def test_without_warmth_every_partition_is_opened_anew(self, stage):
         first = await stage.start(warm=False)
