@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 import random
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka import errors as kafka
@@ -67,14 +69,17 @@ def stream(seed: int, due_steps: int) -> Iterator[Event | tuple[bytes | None, by
 
 @dataclass
 class Feeder:
-    """Produces the stream at a pace, through any broker failure, until `stop` is set. `stored` are the acknowledged ids."""
+    """Produces the stream at a pace, through any broker failure, until `stop` is set.
+
+    `stored` are the ids of what was acknowledged, and when it was (milliseconds).
+    """
 
     toy: Any
     """The `Toy`; a subclass feeds another topology."""
     bootstrap: str
     seed: int
     per_second: int = 160
-    stored: set[str] = field(default_factory=set)
+    stored: dict[str, int] = field(default_factory=dict)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     def source(self) -> Iterator[Any]:
@@ -88,14 +93,20 @@ class Feeder:
                 async with writing(self.bootstrap, request_timeout_ms=15_000) as producer:
                     while not self.stop.is_set() or held:
                         held = held or [next(source) for _ in range(SHARE)]
-                        places = await asyncio.gather(*[await self.send(producer, each) for each in held])
-                        self.stored |= {
-                            name for each, place in zip(held, places, strict=True) if (name := self.name(each, place))
-                        }
+                        sent = [await self.send(producer, each) for each in held]
+                        for each, future in zip(held, sent, strict=True):
+                            future.add_done_callback(partial(self.keep, each))
+                        await asyncio.gather(*sent)
                         held = []
                         await asyncio.sleep(SHARE / self.per_second)
             if held:  # sent again: what had been stored of it is a duplicate, as from any channel
                 await asyncio.sleep(0.2)
+
+    def keep(self, each: Any, sent: asyncio.Future[Any]) -> None:
+        """Note that it was acknowledged, if it was, and when."""
+        is_stored = not sent.cancelled() and sent.exception() is None
+        if is_stored and (name := self.name(each, sent.result())):
+            self.stored.setdefault(name, int(time.time() * 1000))
 
     def name(self, each: Any, place: Any) -> str:
         """By what the judge finds it again; poison has no name."""

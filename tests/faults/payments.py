@@ -21,7 +21,7 @@ from streams.agents import payments
 from streams.domain.moment import parsed
 from streams.domain.order import due
 from streams.engine.config import Config
-from streams.topics import Topics
+from streams.topics import Topics, partition_of
 from tests.faults import oracle
 from tests.faults.oracle import POSITION, Facts, Row, Stalled
 from tests.support.toy import COMPACTED
@@ -94,8 +94,8 @@ async def overdue(bootstrap: str, job: Payments) -> int:
     return sum(moment is not None and moment <= time.time() * 1000 for moment in moments)
 
 
-async def judge(bootstrap: str, job: Payments, stored: Iterable[str] = ()) -> Facts:
-    """Everything that must hold once the run has come to rest. `stored` are the places of acknowledged input."""
+async def judge(bootstrap: str, job: Payments, stored: Mapping[str, int]) -> Facts:
+    """Everything that must hold once the run has come to rest. `stored` are the places of acknowledged input, and when it was."""
     facts = Facts()
     try:
         logs = await oracle.read(bootstrap, [*job.inputs, *job.own], job.partitions)
@@ -107,7 +107,7 @@ async def judge(bootstrap: str, job: Payments, stored: Iterable[str] = ()) -> Fa
         facts.say("the broker lost acknowledged input", sorted(lost))
     oracle.check_sessions(facts, {topic: logs[topic] for topic in job.own})
     check_dead_letters(facts, places, logs[job.topics.dead_letters])
-    check_announcements(facts, job.topics, logs)
+    check_announcements(facts, job.topics, logs, stored)
     await check_proof(facts, bootstrap, job)
     if behind := await oracle.lag(bootstrap, job):
         facts.say(f"the group lag is {behind}, not 0")
@@ -141,18 +141,21 @@ class Heard:
         self.price: tuple[Any, Any] | None = None
         self.expires: int | None = None
         self.started: int | None = None
-        """When the broker stored the start: without one, or past the expiry, the channel is never asked."""
+        """When a broker stored the start: without one, or past the expiry, the channel is never asked."""
+        self.acknowledged: int | None = None
+        """When all that must have it did. In between nobody can read it, and an expiry may be met first."""
         self.words: dict[str, dict[str, Any]] = {}
         """The channel's notices, each as it was first said, in the order of the topic."""
         self.answers: list[dict[str, Any]] = []
 
-    def take(self, fields: dict[str, Any], timestamp: int) -> None:
+    def take(self, fields: dict[str, Any], timestamp: int, acknowledged: int | None) -> None:
         kind = fields.get("type")
         if kind == "create_payment":
             self.price = self.price or (fields["amount"], fields["currency"])
             self.expires = parsed(fields.get("expires_at") or "")
         elif kind == "start_payment":
-            self.started = self.started or timestamp
+            if self.started is None:
+                self.started, self.acknowledged = timestamp, acknowledged
         elif kind == "callback":
             self.words.setdefault(fields["event_id"], fields)
         elif kind == "answer" and fields["request"] == "query":
@@ -172,25 +175,38 @@ class Heard:
         return {word["transaction"] for word in (*self.words.values(), *self.answers) if self.right(word)}
 
     @property
-    def asked(self) -> bool:
-        """Whether our side asked the channel at all."""
-        return self.started is not None and (self.expires is None or self.started < self.expires)
+    def asked(self) -> set[bool]:
+        """Whether our side asked the channel at all; both, where the start came to be readable after the expiry only."""
+        if self.started is None or (self.expires is not None and self.started >= self.expires):
+            return {False}
+        if self.expires is None or (self.acknowledged is not None and self.acknowledged < self.expires):
+            return {True}
+        return {True, False}
 
     @property
     def paid(self) -> bool:
-        if not self.asked:
-            return False
+        """Whether the channel, if it was asked, says success."""
         final = [word for word in self.words.values() if word["status"] == "FAILED" or self.right(word)]
         return self.right(final[0]) if final else bool(self.charges)
 
+    @property
+    def announcements(self) -> set[int]:
+        return {0, 1} if self.held else {int(asked and self.paid) for asked in self.asked}
 
-def check_announcements(facts: Facts, topics: Topics, logs: Mapping[str, list[Row]]) -> None:
-    """One announcement for each payment whose channel said success, none for another; a second charge is in the open."""
+
+def check_announcements(facts: Facts, topics: Topics, logs: Mapping[str, list[Row]], stored: Mapping[str, int]) -> None:
+    """One announcement for each payment whose channel said success, none for another; a second charge is in the open.
+
+    What lies in another partition than its order's is only a copy, or was moved, and was said first where the order lives.
+    """
     orders: dict[str, Heard] = defaultdict(Heard)
     for topic in topics.inputs:
         for row in logs[topic]:
-            if (fields := readable(row)) is not None:
-                orders[fields["order_id"]].take(fields, row.timestamp)
+            if (fields := readable(row)) is not None and row.partition == partition_of(
+                row.key or b"", topics.partitions
+            ):
+                place = f"{topic}/{row.partition}/{row.offset}"
+                orders[fields["order_id"]].take(fields, row.timestamp, stored.get(place))
     announced = Counter((row.key or b"").decode() for row in logs[topics["success"]])
     opened = defaultdict(set)
     for row in logs[topics["discrepancies"]]:
@@ -198,10 +214,9 @@ def check_announcements(facts: Facts, topics: Topics, logs: Mapping[str, list[Ro
         opened[found["kind"]].add(found["order_id"])
     doubled, late = opened["DUPLICATE_PAYMENT"], opened["LATE_SUCCESS"]
     for name, heard in orders.items():
-        wanted = {0, 1} if heard.held else {int(heard.paid)}
-        if announced[name] not in wanted:
-            facts.say(f"{name}: announced {announced[name]} times, its channel makes it {wanted}")
-        if heard.paid and len(heard.charges) > 1 and name not in doubled | late:
+        if announced[name] not in heard.announcements:
+            facts.say(f"{name}: announced {announced[name]} times, its channel makes it {heard.announcements}")
+        if announced[name] and len(heard.charges) > 1 and name not in doubled | late:
             facts.say(f"{name}: charged by {sorted(heard.charges)}, and no discrepancy says so")
     if strangers := sorted(announced.keys() - orders.keys()):
         facts.say("announced, and nobody ever asked for it", strangers)
