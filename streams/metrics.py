@@ -86,7 +86,11 @@ class EngineCollector(Collector):
         held = GaugeMetricFamily(
             "concord_state_unconfirmed_rows", "Rows held in memory until visible", labels=["partition"]
         )
-        due = GaugeMetricFamily("concord_due_times_pending", "Due times in the table", labels=["partition"])
+        due = GaugeMetricFamily(
+            "concord_due_times_pending",
+            "Due times on the agenda: all in memory, those of the next hours on disk",
+            labels=["partition"],
+        )
         overdue = GaugeMetricFamily(
             "concord_due_time_overdue_seconds", "Age of the earliest due time", labels=["partition"]
         )

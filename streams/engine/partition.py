@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from streams.engine.transaction import Sending
 
 log: Final = structlog.get_logger(__name__)
+AHEAD_MS: Final = 60_000
+"""A due time is on the agenda so long before it, so that the wait for records ends when it comes."""
 UNCONFIRMED_ROWS: Final = 50_000
 """A table that holds more rows back asks for a watch before its time."""
 
@@ -198,14 +200,14 @@ class Partition:
     async def loop(self) -> None:
         while not self.closing.is_set():
             assert self.table is not None
+            self.table.reach(int(time.time() * 1000) + AHEAD_MS)
             caught_up = await self.inputs.fetch(self.table.next_due())
             async with self.lock:
                 if self.closing.is_set():
                     return
                 await self.transact(caught_up=caught_up)
-                if time.monotonic() - self.watched > self.config.watch or (
-                    self.table and self.table.unconfirmed > UNCONFIRMED_ROWS
-                ):
+                late = time.monotonic() - self.watched > self.config.watch
+                if late or self.table.unconfirmed > UNCONFIRMED_ROWS:
                     await self.watch()
 
     def lag(self) -> dict[str, int]:

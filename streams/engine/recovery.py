@@ -207,7 +207,7 @@ class Recovery:
         if known is not None and (position is None or position.log != known.log or position.tag < known.tag):
             table.clear()  # the table was made from another log of this name
             return await self.restore(table, low, end)
-        if position is None and len(table):
+        if position is None and not table.is_empty:
             raise Refused(
                 f"{self.topology.changelog}/{self.partition} has rows but no @position record: another program wrote it, or data was lost; "
                 "restore the topic from a backup, or delete it and the group's offsets to start from nothing"
@@ -222,7 +222,7 @@ class Recovery:
         """
         found = table.checkpoint()
         if found is None:
-            if len(table):
+            if not table.is_empty:
                 # A first restore that was cut short, or another release's layout: rows deleted since would stay.
                 table.clear()
             return low, None

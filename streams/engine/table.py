@@ -6,6 +6,9 @@ producer session that feeds it; after any doubt it is thrown away and built agai
 RocksDB holds decided rows only. What was committed but not yet seen to be visible waits in memory (`pending`); `mark` sets that apart,
 and `confirm`, called when the changelog's last stable offset has passed the mark, writes it together with the offset and the position
 it belongs to, in one batch. So the database on disk is always a checkpoint, whenever the process dies.
+
+Most due times are far away: an order that has ended is only looked at again to be forgotten. RocksDB keeps them in their order, and
+the agenda holds those before a `horizon` that moves with the clock.
 """
 
 from __future__ import annotations
@@ -40,10 +43,16 @@ class Checkpoint(NamedTuple):
     written_ms: int
 
 
+NEVER: Final = 1 << 63
+"""Later than any due time."""
+
+
 class Table(ABC):
     """Rows and due times of one partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, horizon: int = NEVER) -> None:
+        self.horizon = horizon
+        """Milliseconds: the due times before it are in `dues`."""
         self.dues: dict[bytes, int] = {}
         self.agenda: list[tuple[int, bytes]] = []
         """A heap of (due, key). Entries that `dues` does not confirm are stale and skipped."""
@@ -62,14 +71,19 @@ class Table(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Number of rows (an estimate on disk)."""
+        """Number of rows (an estimate on disk, for people to look at)."""
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether there is nothing at all, exactly."""
 
     def settle(self, rows: Mapping[bytes, Change]) -> None:
         """Take over a committed transaction whose due times are on the agenda already: `Work` puts them there as it decides."""
         self.store(rows)
-        dues = self.dues
+        dues, horizon = self.dues, self.horizon
         for key, (_, due) in rows.items():
-            if due is None:
+            if due is None or due >= horizon:
                 dues.pop(key, None)
             else:
                 dues[key] = due
@@ -83,7 +97,7 @@ class Table(ABC):
     def schedule(self, rows: Mapping[bytes, Change]) -> None:
         """Put the due times of rows that came from the changelog on the agenda."""
         for key, (_, due) in rows.items():
-            if due is None:
+            if due is None or due >= self.horizon:
                 self.dues.pop(key, None)
             elif self.dues.get(key) != due:
                 self.dues[key] = due
@@ -98,8 +112,11 @@ class Table(ABC):
         self.agenda = [(due, key) for key, due in self.dues.items()]
         heapq.heapify(self.agenda)
 
+    def reach(self, until: int) -> None:
+        """Have all due times up to `until` (milliseconds) on the agenda."""
+
     def next_due(self) -> int | None:
-        """The earliest due time, in milliseconds."""
+        """The earliest due time before the horizon, in milliseconds."""
         while self.agenda:
             due, key = self.agenda[0]
             if self.dues.get(key) == due:
@@ -152,34 +169,45 @@ class MemoryTable(Table):
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._rows
+
 
 ROW: Final = b"r"
 DUE: Final = b"d"
+"""With a key: its due time."""
+WHEN: Final = b"t"
+"""With a due time and a key: nothing more. Their order is that of the due times."""
 META: Final = b"m"
+SPAN_MS: Final = 6 * 3600 * 1000
+"""How much further than asked the horizon goes, so that it moves some times a day."""
 DAMAGED: Final = "DAMAGED"
 """A file of this name says that the database beside it must not be trusted."""
-LAYOUT: Final = 1
-_HEAD: Final = struct.Struct(">BqqI")
+LAYOUT: Final = 2
+_HEAD: Final = struct.Struct(">BqqqI")
+"""Layout, offset, time of writing, number of due times, size of the position."""
 _DUE: Final = struct.Struct(">q")
 
 
 class RocksTable(Table):
     """Rows in RocksDB; restarts from its checkpoint and reads only the tail of the changelog."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
+    def __init__(self, folder: Path, span_ms: int = SPAN_MS) -> None:
+        super().__init__(horizon=0)
         self._folder = folder
+        self._span = span_ms
         self._pending: dict[bytes, Change] = {}
         self._marked: dict[bytes, Change] = {}
         if (folder / DAMAGED).exists():
             shutil.rmtree(folder)
         try:
             self._db = self._open()
-            self.dues = {key[1:]: _DUE.unpack(value)[0] for key, value in self._scan(DUE)}
+            self._scheduled = self._meta()[3]
         except Stuck:  # only a copy of the changelog: made again here and now
             shutil.rmtree(folder)
             self._db = self._open()
-        self.rebuild_agenda()
+            self._scheduled = 0
 
     def _open(self) -> Rdict:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -204,26 +232,46 @@ class RocksTable(Table):
         (self._folder / DAMAGED).touch()
         return Stuck(f"{self._folder}: the table on disk cannot be used ({error}); it is made again from the changelog")
 
-    def _scan(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        found = []
+    def _meta(self) -> tuple[int, int, int, int, bytes]:
+        """Layout, offset, time of writing, number of due times and position; zeros if there is nothing of this layout."""
+        value = self._read(META)
+        if value is None or value[0] != LAYOUT:
+            return 0, 0, 0, 0, b""
+        layout, offset, written, scheduled, size = _HEAD.unpack_from(value)
+        return layout, offset, written, scheduled, value[_HEAD.size : _HEAD.size + size]
+
+    def reach(self, until: int) -> None:
+        if until < self.horizon:
+            return
+        begin, self.horizon = self.horizon, until + self._span
+        waiting = {**self._marked, **self._pending}
+        found = [(due, key) for due, key in self._between(begin, self.horizon) if key not in waiting]
+        found += [(due, key) for key, (_, due) in waiting.items() if due is not None and begin <= due < self.horizon]
+        for due, key in found:
+            self.dues[key] = due
+            heapq.heappush(self.agenda, (due, key))
+
+    def _between(self, begin: int, end: int) -> list[tuple[int, bytes]]:
+        """The due times on disk from `begin` on and before `end`."""
+        found, last = [], WHEN + _DUE.pack(end)
         try:
             cursor = self._db.iter()
-            cursor.seek(prefix)
-            while cursor.valid() and cursor.key().startswith(prefix):
-                found.append((bytes(cursor.key()), bytes(cursor.value())))
+            cursor.seek(WHEN + _DUE.pack(begin))
+            while cursor.valid() and (at := bytes(cursor.key())) < last:
+                found.append((_DUE.unpack_from(at, 1)[0], at[1 + _DUE.size :]))
                 cursor.next()
             cursor.status()
         except Exception as error:
-            self._db.close()
             raise self._damaged(error) from error
         return found
 
     def get(self, key: bytes) -> bytes | None:
         change = self._pending.get(key) or self._marked.get(key)
-        if change is not None:
-            return change.value
+        return change.value if change is not None else self._read(ROW + key)
+
+    def _read(self, key: bytes) -> bytes | None:
         try:
-            value: bytes | None = self._db.get(ROW + key)
+            value: bytes | None = self._db.get(key)
         except Exception as error:
             raise self._damaged(error) from error
         return value
@@ -243,25 +291,31 @@ class RocksTable(Table):
 
     def __len__(self) -> int:
         keys = int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
-        return max(0, keys - len(self.dues)) + len(self._pending)  # due times are keys too
+        return max(0, keys - 2 * self._scheduled) + len(self._pending)  # each due time is two keys more
+
+    @property
+    def is_empty(self) -> bool:
+        if self._pending or self._marked:
+            return False
+        cursor = self._db.iter()
+        cursor.seek_to_first()
+        return not cursor.valid()
 
     @property
     def unconfirmed(self) -> int:
         return len(self._pending) + len(self._marked)
 
     def checkpoint(self) -> Checkpoint | None:
-        value = self._db.get(META)
-        if value is None or value[0] != LAYOUT:
-            return None
-        _, offset, written, size = _HEAD.unpack_from(value)
-        return Checkpoint(offset, value[_HEAD.size : _HEAD.size + size], written)
+        layout, offset, written, _, position = self._meta()
+        return Checkpoint(offset, position, written) if layout else None
 
     def mark(self) -> None:
         self._marked, self._pending = self._pending, {}
 
     def confirm(self, at: Checkpoint) -> None:
         batch = self._batch(self._marked)
-        batch.put(META, _HEAD.pack(LAYOUT, at.offset, at.written_ms, len(at.position)) + at.position)
+        head = _HEAD.pack(LAYOUT, at.offset, at.written_ms, self._scheduled, len(at.position))
+        batch.put(META, head + at.position)
         self._write(batch)
         self._marked = {}
 
@@ -269,24 +323,38 @@ class RocksTable(Table):
         self._db.close()
         shutil.rmtree(self._folder)
         self._db = self._open()
-        self.dues, self.agenda, self._pending, self._marked = {}, [], {}, {}
+        self.dues, self.agenda, self._pending, self._marked, self._scheduled = {}, [], {}, {}, 0
 
     def close(self) -> None:
         self._db.close()
 
-    @staticmethod
-    def _batch(rows: Mapping[bytes, Change]) -> WriteBatch:
+    def _batch(self, rows: Mapping[bytes, Change]) -> WriteBatch:
         batch = WriteBatch(raw_mode=True)
-        for key, (value, due) in rows.items():
+        for (key, (value, due)), was in zip(rows.items(), self._dues_on_disk(list(rows)), strict=True):
             if value is None:
                 batch.delete(ROW + key)
             else:
                 batch.put(ROW + key, value)
-            if due is None or value is None:
-                batch.delete(DUE + key)
+            now = None if due is None or value is None else _DUE.pack(due)
+            if was == now:
+                continue
+            if was is not None:
+                batch.delete(WHEN + was + key)
+                self._scheduled -= 1
+            if now is not None:
+                batch.put(WHEN + now + key, b"")
+                batch.put(DUE + key, now)
+                self._scheduled += 1
             else:
-                batch.put(DUE + key, _DUE.pack(due))
+                batch.delete(DUE + key)
         return batch
+
+    def _dues_on_disk(self, keys: list[bytes]) -> list[bytes | None]:
+        try:
+            found: list[bytes | None] = self._db.get([DUE + key for key in keys]) if keys else []
+        except Exception as error:
+            raise self._damaged(error) from error
+        return found
 
 
 def opener(state_dir: Path | None) -> Callable[[int], Table]:

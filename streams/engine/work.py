@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streams.engine.failures import Refused
 from streams.engine.moving import MOVED
 from streams.engine.position import HEADER, RESERVED, Tag, header
-from streams.engine.table import Change, Table
+from streams.engine.table import NEVER, Change, Table
 from streams.engine.topology import DUE, Due, Poison, Record
 from streams.engine.transaction import RECORD_OVERHEAD, Entry, Headers, Sending
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from streams.engine.topology import Topology
 
 ABSENT: Final = object()
-NO_DOUBT: Final = 1 << 63
-"""Later than any due time."""
 REASON: Final = 500
 """Characters of a dead letter's reason that are kept."""
 HEADER_NAME: Final = 48
@@ -61,7 +59,7 @@ class Work:
         *,
         partitions: int = 1,
         careful: bool = False,
-        known: int = NO_DOUBT,
+        known: int = NEVER,
     ) -> None:
         self.topology = topology
         self.config = config
@@ -139,6 +137,7 @@ class Work:
 
     def fire(self, until: int) -> None:
         """Fire what is due at or before `until` (milliseconds), as far as it is known and there is room."""
+        self.table.reach(until)
         while (due := self._next_due()) is not None and due <= until and not self.full:
             if due > self.known:
                 self.doubt = True

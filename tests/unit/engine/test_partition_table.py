@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from streams.engine.failures import Stuck, Verdict, classify
-from streams.engine.table import LAYOUT, META, Change, Checkpoint, MemoryTable, RocksTable, Table, opener
+from streams.engine.table import LAYOUT, META, SPAN_MS, Change, Checkpoint, MemoryTable, RocksTable, Table, opener
 from tests.support.services import fresh_folder
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ AT = Checkpoint(10, b"position", 1_700_000_000_000)
 @pytest.fixture(params=["memory", "rocksdb"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Table]:
     made = opener(None if request.param == "memory" else tmp_path)(0)
+    made.reach(10_000)
     yield made
     made.close()
 
@@ -153,6 +154,7 @@ class TestRocksTable:
         table.apply(rows(d="four"))
         again = on_disk()
         assert [again.get(key) for key in (b"a", b"b", b"c", b"d")] == [b"one", b"two", None, None]
+        again.reach(3)
         assert again.dues == {b"a": 3, b"b": 3}
         assert again.next_due() == 3
         assert again.checkpoint() == AT
@@ -175,6 +177,7 @@ class TestRocksTable:
             table.mark()
             table.confirm(AT)
         again = on_disk()
+        again.reach(3)
         assert again.get(b"a") is None
         assert again.dues == {}
 
@@ -214,6 +217,48 @@ class TestRocksTable:
         assert (table.dues, table.next_due()) == ({}, None)
         table.restore(rows(c="three"))
         assert table.get(b"c") == b"three"
+
+    def test_far_due_times_stay_on_disk_until_the_clock_comes_near(self, on_disk):
+        table = on_disk()
+        table.reach(0)
+        table.apply({b"%d" % n: Change(b"", n * table.horizon) for n in range(5)})
+        assert list(table.dues) == [b"0"]
+        table.mark()
+        table.confirm(AT)
+        table.apply({b"4": Change(b"", 7), b"5": Change(b"", table.horizon), b"3": Change(None, None)})
+        assert table.next_due() == 0
+        table.reach(table.horizon)
+        assert table.dues == {b"0": 0, b"1": SPAN_MS, b"4": 7, b"5": SPAN_MS}
+        table.reach(3 * SPAN_MS)
+        assert sorted(due for due, _ in table.agenda) == [0, 7, SPAN_MS, SPAN_MS, 2 * SPAN_MS]
+
+    def test_a_due_time_that_moved_leaves_nothing_behind_on_disk(self, on_disk):
+        table = on_disk()
+        for due in (30, 20, None, 10, 10):
+            table.apply({b"a": Change(b"", due)})
+            table.mark()
+            table.confirm(AT)
+        again = on_disk()
+        again.reach(100)
+        assert again.agenda == [(10, b"a")]
+        again.apply({b"a": Change(None, None)})
+        again.mark()
+        again.confirm(AT)
+        left = again._db.iter()
+        left.seek_to_first()
+        assert left.key() == META
+        left.next()
+        assert not left.valid()
+
+    def test_a_table_is_empty_only_when_nothing_is_in_it(self, on_disk):
+        table = on_disk()
+        assert table.is_empty
+        for value in ("one", None):
+            table.apply(rows(a=value))
+            assert not table.is_empty
+        table.mark()
+        table.confirm(AT)
+        assert not on_disk().is_empty, "a checkpoint is something"
 
     def test_a_checkpoint_of_another_layout_is_not_used(self, on_disk):
         table = on_disk()
@@ -271,6 +316,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == -9
         table = RocksTable(tmp_path / "table")
         assert [table.get(key) for key in (b"a", b"b", b"c")] == [b"confirmed", None, None]
+        table.reach(7)
         assert table.dues == {b"a": 7}
         assert table.checkpoint() == Checkpoint(10, b"position", 1)
         table.close()
@@ -289,7 +335,7 @@ class TablesAgree(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.folder = fresh_folder("model")
-        self.rocks = RocksTable(self.folder / "0")
+        self.rocks = RocksTable(self.folder / "0", span_ms=1)
         self.memory = MemoryTable()
         self.live: dict[bytes, Change] = {}
         self.confirmed: dict[bytes, Change] = {}
@@ -318,10 +364,16 @@ class TablesAgree(RuleBasedStateMachine):
         self.rocks.confirm(self.checkpoint)
         self.confirmed, self.marked = self.marked or {}, None
 
+    @rule(until=st.integers(0, 6))
+    def reach(self, until: int) -> None:
+        for table in (self.rocks, self.memory):
+            table.reach(until)
+        assert self.rocks.horizon > until
+
     @rule()
     def restart(self) -> None:
         self.rocks.close()
-        self._opened(RocksTable(self.rocks._folder))
+        self._opened(RocksTable(self.rocks._folder, span_ms=1))
 
     @rule()
     def kill(self) -> None:
@@ -330,7 +382,7 @@ class TablesAgree(RuleBasedStateMachine):
         copy = self.folder / f"killed-{self.kills}"
         shutil.copytree(self.rocks._folder, copy)
         self.rocks.close()
-        self._opened(RocksTable(copy))
+        self._opened(RocksTable(copy, span_ms=1))
 
     @rule()
     def clear(self) -> None:
@@ -347,8 +399,10 @@ class TablesAgree(RuleBasedStateMachine):
         for key in (b"a", b"b", b"ca", b""):
             expected = self.live[key].value if key in self.live else None
             assert self.rocks.get(key) == self.memory.get(key) == expected
-        assert self.rocks.dues == self.memory.dues
-        assert self.rocks.next_due() == self.memory.next_due() == min(self.rocks.dues.values(), default=None)
+        near = {key: due for key, due in self.memory.dues.items() if due < self.rocks.horizon}
+        assert self.rocks.dues == near
+        assert self.rocks.next_due() == min(near.values(), default=None)
+        assert self.memory.next_due() == min(self.memory.dues.values(), default=None)
         assert self.rocks.checkpoint() == self.checkpoint
 
     def teardown(self) -> None:
