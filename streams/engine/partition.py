@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 log: Final = structlog.get_logger(__name__)
 AHEAD_MS: Final = 60_000
-"""A due time is on the agenda so long before it, so that the wait for records ends when it comes."""
 UNCONFIRMED_ROWS: Final = 50_000
 """A table that holds more rows back asks for a watch before its time."""
 
@@ -137,6 +136,7 @@ class Partition:
             self.offsets = await self.start_offsets(opened.position)
             await self.write_missed(opened)
             self.inputs.seek(self.offsets)
+            self.look_ahead(self.table)
         self.stats.opened_in = opened.seconds
         self.log.info(
             "opened",
@@ -200,7 +200,7 @@ class Partition:
     async def loop(self) -> None:
         while not self.closing.is_set():
             assert self.table is not None
-            self.table.reach(int(time.time() * 1000) + AHEAD_MS)
+            self.look_ahead(self.table)
             caught_up = await self.inputs.fetch(self.table.next_due())
             async with self.lock:
                 if self.closing.is_set():
@@ -209,6 +209,11 @@ class Partition:
                 late = time.monotonic() - self.watched > self.config.watch
                 if late or self.table.unconfirmed > UNCONFIRMED_ROWS:
                     await self.watch()
+
+    @staticmethod
+    def look_ahead(table: Table) -> None:
+        """Have the due times of the next moments on the agenda, so that the wait for records ends when one comes."""
+        table.reach(int(time.time() * 1000) + AHEAD_MS)
 
     def lag(self) -> dict[str, int]:
         """Committed input records that were not handled yet, by topic; empty before the first fetch."""

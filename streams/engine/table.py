@@ -7,8 +7,9 @@ RocksDB holds decided rows only. What was committed but not yet seen to be visib
 and `confirm`, called when the changelog's last stable offset has passed the mark, writes it together with the offset and the position
 it belongs to, in one batch. So the database on disk is always a checkpoint, whenever the process dies.
 
-Most due times are far away: an order that has ended is only looked at again to be forgotten. RocksDB keeps them in their order, and
-the agenda holds those before a `horizon` that moves with the clock.
+Most due times are far away: an order that has ended is only looked at again to be forgotten. RocksDB keeps an index of them, and the
+agenda holds those before a `horizon` that moves with the clock. An entry of the index is only a hint, the row itself says when it is
+due: so nothing has to be read to write one, and those that a row left behind are dropped when the horizon comes to them.
 """
 
 from __future__ import annotations
@@ -175,18 +176,18 @@ class MemoryTable(Table):
 
 
 ROW: Final = b"r"
-DUE: Final = b"d"
-"""With a key: its due time."""
+"""With a key: its due time and its value."""
 WHEN: Final = b"t"
-"""With a due time and a key: nothing more. Their order is that of the due times."""
+"""With a due time and a key: an entry of the index, in the order of the due times."""
 META: Final = b"m"
-SPAN_MS: Final = 6 * 3600 * 1000
-"""How much further than asked the horizon goes, so that it moves some times a day."""
+SPAN_MS: Final = 30 * 60 * 1000
+"""How much further than asked the horizon goes, so that it moves twice an hour."""
 DAMAGED: Final = "DAMAGED"
 """A file of this name says that the database beside it must not be trusted."""
 LAYOUT: Final = 2
 _HEAD: Final = struct.Struct(">BqqqI")
-"""Layout, offset, time of writing, number of due times, size of the position."""
+"""Layout, offset, time of writing, entries of the index, size of the position."""
+NO_DUE: Final = -1
 _DUE: Final = struct.Struct(">q")
 
 
@@ -197,17 +198,19 @@ class RocksTable(Table):
         super().__init__(horizon=0)
         self._folder = folder
         self._span = span_ms
+        self._filed: dict[bytes, int] = {}
+        """The due times on disk that lie before the horizon."""
         self._pending: dict[bytes, Change] = {}
         self._marked: dict[bytes, Change] = {}
         if (folder / DAMAGED).exists():
             shutil.rmtree(folder)
         try:
             self._db = self._open()
-            self._scheduled = self._meta()[3]
+            self._indexed = self._meta()[3]
         except Stuck:  # only a copy of the changelog: made again here and now
             shutil.rmtree(folder)
             self._db = self._open()
-            self._scheduled = 0
+            self._indexed = 0
 
     def _open(self) -> Rdict:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -233,26 +236,44 @@ class RocksTable(Table):
         return Stuck(f"{self._folder}: the table on disk cannot be used ({error}); it is made again from the changelog")
 
     def _meta(self) -> tuple[int, int, int, int, bytes]:
-        """Layout, offset, time of writing, number of due times and position; zeros if there is nothing of this layout."""
+        """Layout, offset, time of writing, entries of the index and position; zeros if there is nothing of this layout."""
         value = self._read(META)
         if value is None or value[0] != LAYOUT:
             return 0, 0, 0, 0, b""
-        layout, offset, written, scheduled, size = _HEAD.unpack_from(value)
-        return layout, offset, written, scheduled, value[_HEAD.size : _HEAD.size + size]
+        layout, offset, written, indexed, size = _HEAD.unpack_from(value)
+        return layout, offset, written, indexed, value[_HEAD.size : _HEAD.size + size]
 
     def reach(self, until: int) -> None:
         if until < self.horizon:
             return
         begin, self.horizon = self.horizon, until + self._span
         waiting = {**self._marked, **self._pending}
-        found = [(due, key) for due, key in self._between(begin, self.horizon) if key not in waiting]
-        found += [(due, key) for key, (_, due) in waiting.items() if due is not None and begin <= due < self.horizon]
-        for due, key in found:
-            self.dues[key] = due
+        filed = self._confirmed(self._between(begin, self.horizon))
+        self._filed.update(filed)
+        found = {key: due for key, due in filed.items() if key not in waiting}
+        found |= {key: due for key, (_, due) in waiting.items() if due is not None and begin <= due < self.horizon}
+        self.dues.update(found)
+        for key, due in found.items():
             heapq.heappush(self.agenda, (due, key))
 
+    def _confirmed(self, entries: list[tuple[int, bytes]]) -> dict[bytes, int]:
+        """Those entries of the index that their rows confirm; the others are dropped."""
+        try:
+            rows = self._db.get([ROW + key for _, key in entries]) if entries else []
+        except Exception as error:
+            raise self._damaged(error) from error
+        found, left = {}, WriteBatch(raw_mode=True)
+        for (due, key), row in zip(entries, rows, strict=True):
+            if row is not None and _DUE.unpack_from(row)[0] == due:
+                found[key] = due
+            else:
+                left.delete(WHEN + _DUE.pack(due) + key)
+                self._indexed -= 1
+        self._write(left)
+        return found
+
     def _between(self, begin: int, end: int) -> list[tuple[int, bytes]]:
-        """The due times on disk from `begin` on and before `end`."""
+        """The entries of the index from `begin` on and before `end`."""
         found, last = [], WHEN + _DUE.pack(end)
         try:
             cursor = self._db.iter()
@@ -267,7 +288,10 @@ class RocksTable(Table):
 
     def get(self, key: bytes) -> bytes | None:
         change = self._pending.get(key) or self._marked.get(key)
-        return change.value if change is not None else self._read(ROW + key)
+        if change is not None:
+            return change.value
+        row = self._read(ROW + key)
+        return None if row is None else row[_DUE.size :]
 
     def _read(self, key: bytes) -> bytes | None:
         try:
@@ -291,7 +315,7 @@ class RocksTable(Table):
 
     def __len__(self) -> int:
         keys = int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
-        return max(0, keys - 2 * self._scheduled) + len(self._pending)  # each due time is two keys more
+        return max(0, keys - self._indexed) + len(self._pending)
 
     @property
     def is_empty(self) -> bool:
@@ -314,7 +338,7 @@ class RocksTable(Table):
 
     def confirm(self, at: Checkpoint) -> None:
         batch = self._batch(self._marked)
-        head = _HEAD.pack(LAYOUT, at.offset, at.written_ms, self._scheduled, len(at.position))
+        head = _HEAD.pack(LAYOUT, at.offset, at.written_ms, self._indexed, len(at.position))
         batch.put(META, head + at.position)
         self._write(batch)
         self._marked = {}
@@ -323,38 +347,29 @@ class RocksTable(Table):
         self._db.close()
         shutil.rmtree(self._folder)
         self._db = self._open()
-        self.dues, self.agenda, self._pending, self._marked, self._scheduled = {}, [], {}, {}, 0
+        self.dues, self.agenda, self._pending, self._marked, self._filed, self._indexed = {}, [], {}, {}, {}, 0
 
     def close(self) -> None:
         self._db.close()
 
     def _batch(self, rows: Mapping[bytes, Change]) -> WriteBatch:
-        batch = WriteBatch(raw_mode=True)
-        for (key, (value, due)), was in zip(rows.items(), self._dues_on_disk(list(rows)), strict=True):
+        batch, filed = WriteBatch(raw_mode=True), self._filed
+        for key, (value, at) in rows.items():
+            due = NO_DUE if at is None or value is None else at
             if value is None:
                 batch.delete(ROW + key)
             else:
-                batch.put(ROW + key, value)
-            now = None if due is None or value is None else _DUE.pack(due)
-            if was == now:
-                continue
-            if was is not None:
-                batch.delete(WHEN + was + key)
-                self._scheduled -= 1
-            if now is not None:
-                batch.put(WHEN + now + key, b"")
-                batch.put(DUE + key, now)
-                self._scheduled += 1
-            else:
-                batch.delete(DUE + key)
+                batch.put(ROW + key, _DUE.pack(due) + value)
+            was = filed.pop(key, NO_DUE)
+            if was not in (due, NO_DUE):
+                batch.delete(WHEN + _DUE.pack(was) + key)
+                self._indexed -= 1
+            if due not in (was, NO_DUE):
+                batch.put(WHEN + _DUE.pack(due) + key, b"")
+                self._indexed += 1
+            if NO_DUE < due < self.horizon:
+                filed[key] = due
         return batch
-
-    def _dues_on_disk(self, keys: list[bytes]) -> list[bytes | None]:
-        try:
-            found: list[bytes | None] = self._db.get([DUE + key for key in keys]) if keys else []
-        except Exception as error:
-            raise self._damaged(error) from error
-        return found
 
 
 def opener(state_dir: Path | None) -> Callable[[int], Table]:
