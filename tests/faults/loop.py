@@ -23,7 +23,7 @@ from streams.simulator.faults import Rates
 from tests.support import services
 from tests.support.loop import Loop, running
 
-CHANNELS = ["simulator", "stripe:acct_1", "alipay:2021000000000001", "wechatpay:1900000001"]
+CHANNELS = ["simulator", "stripe:acct_1", "alipay:2021000000000001", "wechatpay:1900000001", "adyen:Shop_ECOM"]
 KILLS = ("gateway", "worker", "connector")
 
 log = structlog.get_logger(__name__)
@@ -68,6 +68,8 @@ async def main(told: argparse.Namespace, bootstrap: str) -> int:
         log.info("all payments were started")
         states = await loop.settled(told.settle)
         verdict = await loop.judge()
+        if loop.open:
+            (folder / "open.jsonl").write_text("\n".join(await loop.stories(loop.open)), encoding="utf-8")
     share = verdict.by_query / max(1, verdict.paid)
     print(f"seed {told.seed}: {told.payments} payments in {time.monotonic() - began:.0f} s; logs in {folder}")
     print(
@@ -77,6 +79,7 @@ async def main(told: argparse.Namespace, bootstrap: str) -> int:
     print(f"{verdict.denied} charged, called failed by the channel, and never heard of again")
     for state, count in sorted(states.items()):
         print(f"  {state}: {count}")
+    print(f"{len(loop.open)} still open" + (f": their stories are in {folder / 'open.jsonl'}" if loop.open else ""))
     print(f"{len(verdict.wrong)} wrong", *verdict.wrong[:20], sep="\n  ")
     return 1 if verdict.wrong else 0
 

@@ -88,6 +88,8 @@ class Loop:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     payments: dict[str, str] = field(default_factory=dict)
     """payment_no -> `channel:account`"""
+    open: list[str] = field(default_factory=list)
+    """Payments that had not come to their end when `settled` returned."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +106,7 @@ class Loop:
         }
         self.settings = Settings.from_env(self.env)
         self.topics = Topics.load(prefix=self.prefix, replication=1)
-        played = [play(name, self.seed, self.rates) for name in self.channels]
+        played = [play(name, self.seed, self.of(name)) for name in self.channels]
         self.simulator = Simulator(played, f"http://127.0.0.1:{gateway}", speed=20.0)
         accounts = [
             {
@@ -116,6 +118,12 @@ class Loop:
             for one in played
         ]
         (self.folder / "channels.yaml").write_text(json.dumps({"accounts": accounts}))
+
+    def of(self, channel: str) -> Rates:
+        """What goes wrong at a channel. One that answers no query repeats a notice until it is acknowledged; if it did not, only its
+        bill would show the charge."""
+        is_asked = shipped()[channel.partition(":")[0]].query is not None
+        return self.rates if is_asked else replace(self.rates, drop=0.0)
 
     # -- processes
 
@@ -192,17 +200,24 @@ class Loop:
         while True:
             states = await self.states()
             charged = {charge["payment_no"] for charge in self.simulator.truth()["charges"]}
-            open_ = [
+            self.open = [
                 one
                 for one in self.payments
                 if (state := states.get(one, "none")) not in FINAL and (state != "UNKNOWN" or one in charged)
             ]
             waiting = self.simulator.notifier.waiting if self.simulator.notifier else 0
-            if (not open_ and not waiting) or time.monotonic() > deadline:
+            if (not self.open and not waiting) or time.monotonic() > deadline:
                 return Counter(
                     f"{self.payments[one].partition(':')[0]} {states.get(one, 'none')}" for one in self.payments
                 )
             await asyncio.sleep(1.0)
+
+    async def stories(self, payments: list[str]) -> list[str]:
+        """Everything that was decided about some payments, as JSON lines in the order of its making."""
+        told = await self.read("decisions", "channel-requests")
+        wanted = [one.encode() for one in payments]
+        lines = [record for topic in told.values() for record in topic if any(one in record.value for one in wanted)]
+        return [record.value.decode() for record in sorted(lines, key=lambda record: record.timestamp)]
 
     async def judge(self) -> Verdict:
         """Hold what was decided against what really happened."""
