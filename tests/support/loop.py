@@ -88,6 +88,8 @@ class Loop:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     payments: dict[str, str] = field(default_factory=dict)
     """payment_no -> `channel:account`"""
+    instead: dict[str, list[str]] = field(default_factory=dict)
+    """Another program to start under a process's name."""
     open: list[str] = field(default_factory=list)
     """Payments that had not come to their end when `settled` returned."""
 
@@ -129,10 +131,10 @@ class Loop:
 
     def start(self, name: str) -> None:
         """Start `gateway`, `worker` or `connector`."""
-        command = ["streams", name] if name != "worker" else ["tests.support.loop"]
+        module = ["streams", name] if name != "worker" else ["tests.support.loop"]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", *command],
+                self.instead.get(name) or [sys.executable, "-m", *module],
                 env={**os.environ, **self.env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
