@@ -20,13 +20,15 @@ from rich.console import Console
 
 from streams.cli.exits import INTERRUPTED, quiet, unreachable
 from streams.cli.printable import command, styled
-from streams.demo import traces
+from streams.demo import edge, traces
+from streams.demo.loop import LoopError
 from streams.demo.run import Demo, DemoError, Verdict
 from streams.demo.workers import WorkerError
 from streams.dev import services
 from streams.dev.errors import ServiceError
 from streams.proof import lines
 from streams.settings import Settings, SettingsError
+from streams.simulator.server import hush
 from streams.topics import TopicsError
 
 if TYPE_CHECKING:
@@ -76,19 +78,21 @@ def _delete(context: click.Context, _parameter: click.Parameter, prefix: str | N
 )
 @click.option("--seed", type=int, default=7, show_default=True, help="Seed of the traffic.")
 @click.option("--rate", type=click.IntRange(10, 50_000), default=1000, show_default=True, help="Events a second.")
+@click.option("--payments", type=click.IntRange(0, 10_000), default=120, show_default=True,
+              help="Payments of the second part, over channels that play faults; 0 leaves it out.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Leave Kafka running and the topics there, to look further.")
 @click.option("--delete", metavar="PREFIX", callback=_delete, is_eager=True, expose_value=False,
               help="Delete the topics that a demonstration left under this prefix, and do nothing else.")  # fmt: skip
-def demo(orders: int, seed: int, rate: int, keep: bool) -> None:
-    """Run payments through two workers, kill one, and prove that nothing was lost or doubled.
+def demo(*, orders: int, seed: int, rate: int, payments: int, keep: bool) -> None:
+    """Run payments through two workers, kill one, and prove that nothing was lost or doubled; then play faulty channels.
 
     Without CONCORD_KAFKA, a Kafka is started on this machine. The topics have a prefix of their own and are deleted at the end.
     """
     stage = Stage(Console(highlight=False, emoji=False), keep)
     with quiet() as words:
         try:
-            code = _run(stage, orders=orders, seed=seed, rate=rate)
-        except (ServiceError, WorkerError, DemoError, SettingsError, TopicsError) as error:
+            code = _run(stage, payments, orders=orders, seed=seed, rate=rate)
+        except (ServiceError, WorkerError, DemoError, LoopError, SettingsError, TopicsError) as error:
             code = _say(str(error))
         except (KafkaError, OSError, TimeoutError) as error:
             code = _say(_words(error, words))
@@ -100,7 +104,7 @@ def demo(orders: int, seed: int, rate: int, keep: bool) -> None:
     sys.exit(code)
 
 
-def _run(stage: Stage, **wanted: Any) -> int:
+def _run(stage: Stage, payments: int, **wanted: Any) -> int:
     Settings.from_env()  # a wrong setting is told before a Kafka is started
     stage.was_running = _is_running()
     if words := services.awaited(KAFKA.resolve()):
@@ -113,8 +117,26 @@ def _run(stage: Stage, **wanted: Any) -> int:
     stage.show = Demo(FOLDER, stage.console, None if is_theirs else stage.kafka.address, **wanted)
     verdict = uvloop.run(stage.show.run())
     _print(stage.console, verdict)
-    stage.keep = stage.keep or bool(_wrong(verdict))
-    return WRONG if _wrong(verdict) else 0
+    is_wrong = bool(_wrong(verdict)) or (payments > 0 and _faulty_channels(stage, stage.show, payments))
+    stage.keep = stage.keep or is_wrong
+    return WRONG if is_wrong else 0
+
+
+def _faulty_channels(stage: Stage, show: Demo, payments: int) -> bool:
+    """The second part. Whether anything was wrong."""
+    stage.console.print()
+    stage.console.rule("the whole loop: channels that lose, repeat and contradict")
+    part = edge.Edge({**os.environ, **show.kafka}, f"{show.prefix}loop.", FOLDER / "loop", stage.console)
+    hush()
+    seen = uvloop.run(part.run(payments))
+    stage.console.print(edge.table(seen))
+    for line in seen.verdict.wrong[:SHOWN]:
+        stage.console.print(styled((line, "red")), soft_wrap=True)
+    found = edge.claims(seen)
+    for broken, claim in found:
+        stage.console.print(f"{'[red]✘[/]' if broken else '[green]✔[/]'} {claim}", soft_wrap=True)
+    stage.console.print(f"in {seen.seconds:.0f} s; the logs are in {FOLDER / 'loop'}")
+    return any(broken for broken, _ in found)
 
 
 def _near() -> dict[str, Any]:

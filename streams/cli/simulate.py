@@ -6,8 +6,6 @@ Exit codes: 0 stopped, 2 wrong usage.
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +15,7 @@ import click
 from streams import log
 from streams.channels.registry import CHANNELS
 from streams.simulator.faults import FaultsError, Rates, rates
-from streams.simulator.server import Played, Simulator, play
+from streams.simulator.server import Played, Simulator, hush, play
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,13 +65,12 @@ def simulate(
 ) -> None:
     """Play channels over HTTP as their contracts say, with faults decided by the seed."""
     log.configure(level="info")
-    for noisy in ("httpx", "uvicorn"):  # one logs every notice, the other every answer that is lost on purpose
-        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    hush()
     played = [_play(name.strip(), seed, faults, settle) for name in channels.split(",") if name.strip()]
     if not played:
         raise click.UsageError("--channels is empty; name at least one, as simulator or stripe:acct_1")
     for one in played:
-        path = write_credentials(one, credentials)
+        path = one.write_credentials(credentials)
         click.echo(f"{one.channel}:{one.account} at http://{host}:{port}/{one.channel} with {path}")
     asyncio.run(_run(Simulator(played, gateway, speed, latency_s=latency), host, port))
 
@@ -83,15 +80,6 @@ def _play(name: str, seed: int, faults: Rates, settle: float) -> Played:
         return play(name, seed, faults, settle_s=settle)
     except (KeyError, ImportError) as error:
         raise click.UsageError(f"--channels: {name!r} cannot be played; use {', '.join(CHANNELS)}") from error
-
-
-def write_credentials(played: Played, folder: Path) -> Path:
-    """The credentials file of our side, for this account; only its owner may read it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{played.channel}-{played.account}.json"
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(played.credentials, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
 
 
 async def _run(simulator: Simulator, host: str, port: int) -> None:

@@ -73,8 +73,14 @@ class Demo:
             "CONCORD_SESSION_SECONDS": str(SESSION_S),
             "CONCORD_TABLE": "memory",
         }
+        self.kafka = {"CONCORD_REPLICATION": env["CONCORD_REPLICATION"]}
         if self.started:
-            env |= {"CONCORD_KAFKA": self.started, "CONCORD_KAFKA_SECURITY": "PLAINTEXT", "CONCORD_REPLICATION": "1"}
+            self.kafka = {
+                "CONCORD_KAFKA": self.started,
+                "CONCORD_KAFKA_SECURITY": "PLAINTEXT",
+                "CONCORD_REPLICATION": "1",
+            }
+        env |= self.kafka
         self.settings = Settings.from_env({**os.environ, **env})
         self.topics = Topics.load(prefix=self.prefix, replication=self.settings.replication)
         self.config = engine_config(self.settings, self.topics)

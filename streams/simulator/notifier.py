@@ -15,7 +15,7 @@ import httpx
 import structlog
 
 if TYPE_CHECKING:
-    from streams.domain.contract import Ack
+    from streams.domain.contract import Ack, Redelivery
     from streams.simulator.dialect import Fact
     from streams.simulator.server import Played
 
@@ -23,6 +23,8 @@ DELAY_S: Final = 2.0
 REORDER_S: Final = 0.3
 WAIT_S: Final = 10.0
 MOST_WAITING: Final = 32
+FIRST_S: Final = 60.0
+MOST_TRIES: Final = 64
 
 log: Final = structlog.get_logger(__name__)
 
@@ -32,6 +34,21 @@ def acknowledged(ack: Ack, status: int, body: bytes) -> bool:
     if not 200 <= status < 300:
         return False
     return not ack.body or body.strip() == ack.body.encode()
+
+
+def distances(again: Redelivery) -> list[float]:
+    """Seconds between deliveries: the contract's; after the last of them, or where it has none, twice as long each time.
+
+    It ends with the life or the number that the contract states, or, where it states neither, with its own list.
+    """
+    found: list[float] = [*again.after_s]
+    is_bounded = again.life_s is not None or again.most is not None
+    while is_bounded and len(found) < (MOST_TRIES if again.most is None else again.most - 1):
+        step = 2 * found[-1] if found else FIRST_S
+        if again.life_s is not None and sum(found) + step > again.life_s:
+            break
+        found.append(step)
+    return found[: None if again.most is None else again.most - 1]
 
 
 class Notifier:
@@ -68,17 +85,14 @@ class Notifier:
         return len(self._sending)
 
     async def _deliver(self, played: Played, fact: Fact, late_s: float) -> None:
-        again = played.contract.notice.redelivery
-        waits = [late_s, *(after / self.speed for after in again.after_s)]
-        if again.most is not None:
-            waits = [*waits, *[waits[-1]] * again.most][: again.most]
-        for wait_s in waits:
+        again = distances(played.contract.notice.redelivery)
+        for wait_s in [late_s, *(after / self.speed for after in again)]:
             await asyncio.sleep(wait_s)
             if await self._send(played, fact):
                 return
             self.counts["repeated"] += 1
         self.counts["given_up"] += 1
-        log.warning("a notice was never acknowledged", channel=played.channel, event=fact.event_id)
+        log.warning("a notice was never acknowledged", channel=played.channel, notice=fact.event_id)
 
     async def _send(self, played: Played, fact: Fact) -> bool:
         """Whether it was acknowledged."""

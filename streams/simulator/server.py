@@ -10,6 +10,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +32,7 @@ from streams.simulator.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from streams.domain.contract import Contracts
 
@@ -52,6 +55,20 @@ class Played:
     api_secrets: Any
     credentials: Mapping[str, Any]
     world: World
+
+    def write_credentials(self, folder: Path) -> Path:
+        """The credentials file of our side, for this account; only its owner may read it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.channel}-{self.account}.json"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(self.credentials, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        return path
+
+
+def hush() -> None:
+    """Keep two libraries quiet: httpx logs every notice, and uvicorn every answer that is lost on purpose."""
+    for noisy in ("httpx", "uvicorn"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
 
 
 def play(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import secrets
 import sys
 import time
@@ -19,9 +18,11 @@ from pathlib import Path
 import structlog
 
 from streams import log as logs
+from streams.demo.loop import running
 from streams.simulator.faults import Rates
+from streams.simulator.server import hush
 from tests.support import services
-from tests.support.loop import Loop, running
+from tests.support.loop import Loop
 
 CHANNELS = ["simulator", "stripe:acct_1", "alipay:2021000000000001", "wechatpay:1900000001", "adyen:Shop_ECOM"]
 KILLS = ("gateway", "worker", "connector")
@@ -59,7 +60,8 @@ async def main(told: argparse.Namespace, bootstrap: str) -> int:
         fail=0.05, slow=0.3,
     )  # fmt: skip
     folder = told.folder / secrets.token_hex(3)
-    loop = Loop(bootstrap, f"loop{secrets.token_hex(3)}.", folder, told.channels.split(","), rates, told.seed)
+    kafka = {"CONCORD_KAFKA": bootstrap, "CONCORD_REPLICATION": "1"}
+    loop = Loop(kafka, f"loop{secrets.token_hex(3)}.", folder, told.channels.split(","), rates, told.seed)
     began = time.monotonic()
     async with running(loop):
         harming = asyncio.create_task(asyncio.sleep(0) if told.no_kills else harm(loop, told.payments / told.rate))
@@ -70,10 +72,10 @@ async def main(told: argparse.Namespace, bootstrap: str) -> int:
         verdict = await loop.judge()
         if loop.open:
             (folder / "open.jsonl").write_text("\n".join(await loop.stories(loop.open)), encoding="utf-8")
-    share = verdict.by_query / max(1, verdict.paid)
+    share = verdict.by_query / max(1, verdict.announced)
     print(f"seed {told.seed}: {told.payments} payments in {time.monotonic() - began:.0f} s; logs in {folder}")
     print(
-        f"{verdict.charges} charged, {verdict.paid} announced, {verdict.acknowledged} notices acknowledged and in Kafka"
+        f"{verdict.charged} charged, {verdict.announced} announced, {verdict.acknowledged} notices acknowledged and in Kafka"
     )
     print(f"{verdict.by_query} successes first learned by query ({share:.1%})")
     print(f"{verdict.denied} charged, called failed by the channel, and never heard of again")
@@ -86,6 +88,6 @@ async def main(told: argparse.Namespace, bootstrap: str) -> int:
 
 if __name__ == "__main__":
     logs.configure(level="warning")
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs every answer that is lost on purpose
+    hush()
     with services.shared_kafka() as kafka:
         sys.exit(asyncio.run(main(arguments(), kafka.bootstrap)))

@@ -47,22 +47,24 @@ async def left_over(bootstrap: str) -> list[str]:
 
 
 async def test_the_demonstration_survives_its_crash_proves_it_and_leaves_nothing(kafka, run, tmp_path):
-    ran = run("demo", "--orders", "400", "--rate", "600", "--seed", "3")
+    ran = run("demo", "--orders", "400", "--rate", "600", "--seed", "3", "--payments", "60")
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     assert ran.stdout.splitlines()[0] == f"Kafka is at {kafka.bootstrap} (CONCORD_KAFKA)"
     assert int(re.search(r"SIGKILL worker-1, (\d+) events in flight", ran.stdout).group(1)) > 0
     assert "both workers drained, exit codes [0, 0]" in ran.stdout
-    assert len(re.findall("^✔", ran.stdout, re.MULTILINE)) == 3
+    assert "SIGKILL gateway, with notices on their way" in ran.stdout
+    assert len(re.findall("^✔", ran.stdout, re.MULTILINE)) == 3 + 5
     assert "✘" not in ran.stdout
     assert "0 due times" not in ran.stdout
     assert "╯\n─" in ran.stdout
     assert "Its topics are deleted" in ran.stdout
     assert await left_over(kafka.bootstrap) == []
     assert (tmp_path / ".concord" / "demo" / "worker-1.log").exists()
+    assert (tmp_path / ".concord" / "demo" / "loop" / "gateway.log").exists()
 
 
 async def test_what_it_was_told_to_keep_can_be_looked_at_as_it_says_and_deleted(kafka, run):
-    ran = run("demo", "--orders", "50", "--rate", "50000", "--keep")
+    ran = run("demo", "--orders", "50", "--rate", "50000", "--payments", "0", "--keep")
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     exports = dict(re.findall(r"^  export (\w+)=(\S+)$", ran.stdout, re.MULTILINE))
     assert exports.keys() == {"CONCORD_KAFKA", "CONCORD_TOPIC_PREFIX", "CONCORD_REPLICATION"}
