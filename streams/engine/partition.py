@@ -18,7 +18,7 @@ from streams.engine.failures import Exit, Refused, Stuck, Verdict, classify
 from streams.engine.horizon import Horizon
 from streams.engine.inputs import Inputs
 from streams.engine.moving import Mover
-from streams.engine.recovery import Opened, Recovery
+from streams.engine.recovery import Opened, Recovery, change
 from streams.engine.stats import Stats
 from streams.engine.table import Checkpoint, Table
 from streams.engine.transaction import Session
@@ -191,8 +191,7 @@ class Partition:
         records: dict[str, list[Sending]] = {topic: list(entries) for topic, entries in opened.missed.items()}
         records[self.topology.changelog] = [(key, value, []) for key, value in rows.items()]
         await self.write(records, self.offsets)
-        change = Recovery(self.topology, self.config, self.number).change
-        self.table.apply({key: change(value) for key, value in rows.items()})
+        self.table.apply({key: change(self.topology, value) for key, value in rows.items()})
         self.stats.rolled_forward += sum(counts.values())
 
     # ------------------------------------------------------------------ running

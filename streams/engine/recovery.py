@@ -50,6 +50,11 @@ def consumer(config: Config, isolation: str, **more: Any) -> AIOKafkaConsumer:
     )
 
 
+def change(topology: Topology[Any, Any, Any], value: bytes | None) -> Change:
+    """A row of the changelog, with its due time."""
+    return Change(value, None if value is None else topology.due(topology.load(value)))
+
+
 @asynccontextmanager
 async def reading(config: Config, isolation: str, topics: Sequence[str]) -> AsyncIterator[AIOKafkaConsumer]:
     """A consumer for the length of a block. It learns its topics in one request; it would ask for one after the other."""
@@ -195,7 +200,7 @@ class Recovery:
                 if record.key == positions.KEY:
                     position = self.read_position(record.value)
                 else:
-                    rows[record.key] = self.change(record.value)
+                    rows[record.key] = change(self.topology, record.value)
                 if (tag := tag_of(record.headers)) is not None:
                     log.visible.append((tag, record.offset))
             if records:
@@ -237,9 +242,6 @@ class Recovery:
             return positions.decode(value)
         except ValueError as error:
             raise Refused(f"{self.topology.changelog}/{self.partition}: {error}") from error
-
-    def change(self, value: bytes | None) -> Change:
-        return Change(value, None if value is None else self.topology.due(self.topology.load(value)))
 
     @staticmethod
     def base(topic: str, position: Position | None, low: int) -> int:
