@@ -48,6 +48,17 @@ class LoopError(RuntimeError):
     """A process of the loop that is not at work; the text names its log."""
 
 
+class Update(msgspec.Struct):
+    """What is read of a record of `payments.updates`."""
+
+    type: str
+    payment_no: str = ""
+    state: str = ""
+
+
+_update: Final = msgspec.json.Decoder(Update)
+
+
 @dataclass
 class Verdict:
     """What the judge found. The four lists are empty in a good run."""
@@ -203,8 +214,9 @@ class Loop:
 
     async def states(self) -> dict[str, str]:
         """payment_no -> the last state that the trade domain was told."""
-        updates = [json.loads(record.value) for record in (await self.read("updates"))["updates"]]
-        return {one["payment_no"]: one["state"] for one in updates if one["type"] == "payment_update"}
+        records = (await self.read("updates"))["updates"]
+        updates = [_update.decode(record.value) for record in records]
+        return {one.payment_no: one.state for one in updates if one.type == "payment_update"}
 
     async def settled(self, within_s: float) -> Counter[str]:
         """Wait until nothing is open that money depends on; returns the states after that, or at the end of the time.
@@ -213,6 +225,7 @@ class Loop:
         """
         deadline = time.monotonic() + within_s
         while True:
+            began = time.monotonic()
             states = await self.states()
             charged = {charge["payment_no"] for charge in self.simulator.truth()["charges"]}
             self.open = [
@@ -225,7 +238,8 @@ class Loop:
                 return Counter(
                     f"{self.payments[one].partition(':')[0]} {states.get(one, 'none')}" for one in self.payments
                 )
-            await asyncio.sleep(1.0)
+            # The channels play in this process: they, too, need its time.
+            await asyncio.sleep(max(1.0, 9 * (time.monotonic() - began)))
 
     async def stories(self, payments: list[str]) -> list[str]:
         """Everything that was decided about some payments, as JSON lines in the order of its making."""
