@@ -12,6 +12,7 @@ COMMANDS: Final = {
     "channels": "streams.cli.channels:channels",
     "connector": "streams.cli.connector:connector",
     "contracts": "streams.cli.contracts:contracts",
+    "db": "streams.cli.db:db",
     "demo": "streams.cli.demo:demo",
     "dev": "streams.cli.dev:dev",
     "docs": "streams.cli.docs:docs",

@@ -22,7 +22,7 @@
 | `CONCORD_GATEWAY_BODY_BYTES` | largest body of a callback; a larger one is answered with 413 | 262144 |
 | `CONCORD_GATEWAY_BODY_MS` | how long a body may take to arrive, else 408; the headers have as long | 10000 |
 | `CONCORD_GATEWAY_STORE_MS` | how long the broker may take to store a callback, else 503 | 4000 |
-| `CONCORD_POSTGRES` | Postgres, `postgresql://…`; read by `concord dev` and the tests | a local one |
+| `CONCORD_POSTGRES` | Postgres, `postgresql://…`; with it the gateway serves the cashier; `concord dev` and the tests read it, too | none |
 | `CONCORD_SERVICES` | where `concord dev`, `concord demo` and the tests get services from: `auto`, `docker`, `local` | `auto` |
 | `CONCORD_KAFKA_VERSION` | the Kafka that is started locally | 4.2.1 |
 | `CONCORD_CACHE_DIR` | where downloaded jars are kept | the user's cache |
@@ -71,6 +71,7 @@ class Settings:
     gateway_body_bytes: int = 262_144
     gateway_body_s: float = 10.0
     gateway_store_s: float = 4.0
+    postgres: str = field(default="", repr=False)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -97,7 +98,14 @@ class Settings:
             gateway_body_bytes=_whole(env, "CONCORD_GATEWAY_BODY_BYTES", 262_144, low=1024, high=524_288),
             gateway_body_s=_whole(env, "CONCORD_GATEWAY_BODY_MS", 10_000, high=600_000) / 1000,
             gateway_store_s=_whole(env, "CONCORD_GATEWAY_STORE_MS", 4000, high=600_000) / 1000,
+            postgres=env.get("CONCORD_POSTGRES") or "",
         )
+
+    def require_postgres(self) -> str:
+        """The DSN. Raises `SettingsError` if there is none."""
+        if not self.postgres:
+            raise SettingsError("CONCORD_POSTGRES is empty; set it to postgresql://user@host/database")
+        return self.postgres
 
 
 def kafka_arguments(env: Mapping[str, str]) -> dict[str, Any]:
