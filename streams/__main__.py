@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "explain": "streams.cli.explain:explain",
     "gateway": "streams.cli.gateway:gateway",
     "ingest": "streams.cli.ingest:ingest",
+    "projector": "streams.cli.projector:projector",
     "replay": "streams.cli.replay:replay",
     "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",

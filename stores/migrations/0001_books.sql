@@ -351,6 +351,7 @@ CREATE TABLE transactions (
     channel     text        NOT NULL,
     transaction text        NOT NULL,
     order_id    text        NOT NULL,
+    merchant    text        NOT NULL,
     number      text        NOT NULL,
     claimed_at  timestamptz NOT NULL,
     PRIMARY KEY (channel, transaction)
@@ -359,9 +360,17 @@ CREATE TABLE shared_transactions (
     channel     text        NOT NULL,
     transaction text        NOT NULL,
     order_id    text        NOT NULL,
+    merchant    text        NOT NULL,
     number      text        NOT NULL,
     claimed_at  timestamptz NOT NULL,
     PRIMARY KEY (channel, transaction, order_id)
+);
+CREATE TABLE told_findings (
+    channel     text NOT NULL,
+    transaction text NOT NULL,
+    order_id    text NOT NULL,
+    other_order text NOT NULL,
+    PRIMARY KEY (channel, transaction, order_id, other_order)
 );
 COMMENT ON TABLE shared_transactions IS 'every order that claims a transaction which several claim';
 
