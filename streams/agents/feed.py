@@ -92,7 +92,7 @@ class Feed:
         """The next records, at most so many, below `until`; None when none came in time."""
         logs = list(self._next)
         if until is not None:
-            logs = [log for log in logs if self._next[log] < until[log.topic, log.partition]]
+            logs = [log for log in logs if self._next[log] < until.get((log.topic, log.partition), 0)]
         if not logs:
             return None
         fetched = await self._client.getmany(*logs, timeout_ms=wait_ms, max_records=most)

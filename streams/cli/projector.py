@@ -9,6 +9,7 @@ import asyncio
 import signal
 import sys
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
@@ -19,16 +20,19 @@ from aiokafka.errors import KafkaError
 from msgspec import MsgspecError
 from prometheus_client import start_http_server
 
-from stores.pool import pool
-from stores.schema import SchemaError
+from stores.pool import LOST, connect, pool
+from stores.rebuilding import SHADOW
+from stores.schema import BOOKS, SchemaError
 from stores.told import DecisionLostError
 from streams import log
 from streams.agents import sealing
-from streams.agents.feed import BeginningLostError, Feeds
+from streams.agents.feed import BeginningLostError, Feeds, feeding
 from streams.agents.finding import Finder
 from streams.agents.projector import Projector
 from streams.agents.projector_meters import Meters
+from streams.agents.rebuilding import Rebuild, Rebuilt
 from streams.cli.exits import CANNOT_READ, WRONG_SETTING
+from streams.cli.printable import printable
 from streams.settings import Settings, SettingsError
 from streams.topics import Topics, TopicsError
 
@@ -44,6 +48,9 @@ REFUSED: Final = (
     MsgspecError,
 )
 """What a retry does not cure: it ends the projector, which says why."""
+
+REBUILD_S: Final = 3600.0
+"""The longest statement of a rebuild: comparing a large table."""
 
 logger: Final = structlog.get_logger(__name__)
 
@@ -74,6 +81,48 @@ def projector(context: click.Context, port: int | None, log_level: str | None) -
     if sealer is None:
         logger.warning("raw messages are kept without their bodies", fix="set CONCORD_RAW_KEY to a file of keys")
     sys.exit(uvloop.run(_run(settings, topics, dsn, sealer, meters)))
+
+
+@projector.command()
+@click.option("--check", is_flag=True, help="Compare only; the books stay as they are.")
+def rebuild(check: bool) -> None:
+    """Write all books again from the decisions, compare, and swap, while a projector goes on.
+
+    Exit codes: 0 they were equal, 1 they differed, 2 wrong setting, 4 they cannot be written again.
+    """
+    try:
+        settings = Settings.from_env()
+        log.configure(level="warning")
+        dsn, topics = settings.require_postgres(), Topics.load(prefix=settings.topic_prefix)
+    except (SettingsError, TopicsError) as error:
+        click.echo(f"concord projector rebuild: {error}", err=True)
+        sys.exit(WRONG_SETTING)
+    try:
+        done = uvloop.run(_rebuild(settings, topics, dsn, swap=not check))
+    except (*REFUSED, *LOST) as error:
+        click.echo(
+            f"concord projector rebuild: {type(error).__name__}: {printable(str(error))}; the books are as they were",
+            err=True,
+        )
+        sys.exit(CANNOT_READ)
+    for difference in done.differences:
+        click.echo(printable(difference))
+    click.echo(f"{done.records} decisions read; the books {'differed' if done.differences else 'were equal'}")
+    click.echo("the new books took their place" if done.swapped else "nothing was changed")
+    sys.exit(1 if done.differences else 0)
+
+
+async def _rebuild(settings: Settings, topics: Topics, dsn: str, *, swap: bool) -> Rebuilt:
+    decisions = topics["decisions"]
+    async with AsyncExitStack() as stack:
+        feed = await stack.enter_async_context(feeding(settings.kafka, Feeds(decisions, topics.dead_letters, ()), None))
+        opened = []
+        for schema in (BOOKS, BOOKS, SHADOW):
+            opened.append(await connect(dsn, schema=schema, command_s=REBUILD_S))
+            stack.push_async_callback(opened[-1].close)
+        books, look, shadow = opened
+        tell = partial(click.echo, err=True)
+        return await Rebuild(feed, decisions, books=books, look=look, shadow=shadow, tell=tell).run(swap=swap)
 
 
 def sealer_of(settings: Settings) -> Sealer | None:

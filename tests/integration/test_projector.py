@@ -227,3 +227,55 @@ async def test_the_command_writes_until_it_is_told_to_stop(job: Job, dsn: str, s
         code = await asyncio.to_thread(running.wait, 30)
     assert code == 0, (tmp_path / "log").read_text()
     assert await differences(dsn, expected(records, job.topics), sealer.open) == []
+
+
+async def test_a_rebuild_of_good_books_finds_no_difference_while_writing_goes_on(job: Job, dsn: str, sealer):
+    made = history(job.topics, 80, seed=8)
+    first, rest = made.records[: len(made.records) // 2], made.records[len(made.records) // 2 :]
+    made.records = first
+    await told(job, made)
+    async with projecting(job, dsn, sealer, batch=25):
+        await wait_written(dsn, written(job, first))
+        rebuild = asyncio.create_task(asyncio.to_thread(job.run, "projector", "rebuild", CONCORD_POSTGRES=dsn))
+        for start in range(0, len(rest), 40):
+            made.records = rest[start : start + 40]
+            await told(job, made)
+        ended = await rebuild
+        records = await read_topics(job.config, job.topics)
+        await wait_written(dsn, records)
+    assert (ended.returncode, "the new books took their place" in ended.stdout) == (0, True), (
+        ended.stdout + ended.stderr
+    )
+    assert await differences(dsn, expected(records, job.topics), sealer.open) == []
+
+
+def written(job: Job, records: list[Any]) -> list[Any]:
+    return [record for record in records if record.topic in feeds(job.topics).all]
+
+
+async def test_a_rebuild_shows_what_was_wrong_and_puts_it_right(job: Job, dsn: str, sealer):
+    await told(job, history(job.topics, 20, seed=9))
+    records = await read_topics(job.config, job.topics)
+    async with projecting(job, dsn, sealer):
+        await wait_written(dsn, records)
+    connection = await connect(dsn)
+    await connection.execute(
+        "UPDATE payments SET state = 'CLOSED' WHERE payment_no = (SELECT min(payment_no) FROM payments)"
+    )
+    looked = await asyncio.to_thread(job.run, "projector", "rebuild", "--check", CONCORD_POSTGRES=dsn)
+    assert (looked.returncode, "nothing was changed" in looked.stdout) == (1, True), looked.stdout + looked.stderr
+    ended = await asyncio.to_thread(job.run, "projector", "rebuild", CONCORD_POSTGRES=dsn)
+    signs = [line[:10] for line in ended.stdout.splitlines()[:2]]
+    assert (ended.returncode, sorted(signs)) == (1, ["+ payments", "- payments"]), ended.stdout + ended.stderr
+    assert await differences(dsn, expected(records, job.topics), sealer.open) == []
+    assert await connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'books_%'") == 0
+    await connection.close()
+
+
+async def test_books_that_others_hang_on_are_not_replaced(job: Job, dsn: str, sealer):
+    connection = await connect(dsn)
+    await connection.execute("CREATE VIEW public.mine AS SELECT * FROM books.payments")
+    ended = await asyncio.to_thread(job.run, "projector", "rebuild", CONCORD_POSTGRES=dsn)
+    await connection.close()
+    assert ended.returncode == 4
+    assert "can bear no key or view of others" in ended.stderr
