@@ -7,24 +7,21 @@ units, times UTC. A key's secret is never stored and never read.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 from msgspec import Struct
 
+from stores.pool import LOST, Unreachable
+
 if TYPE_CHECKING:
     from datetime import datetime
 
-Connection: TypeAlias = Any
-"""An asyncpg connection or pool; the library publishes no types."""
+    from stores.schema import Connection
 
 SCOPES: Final = ("payments:read", "payments:write", "refunds:read", "refunds:write")
 """What a key may be for. `payments:write` is to create, start, close, capture and void."""
 WITHIN_S: Final = 5.0
-
-
-class Unreachable(Exception):  # noqa: N818  a state of the database
-    """Postgres does not answer, or has not the tables; the text says which."""
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -63,19 +60,14 @@ _KEYS: Final = "SELECT key_id, merchant, secret_hash, scopes FROM api_keys WHERE
 _LINES: Final = "SELECT merchant, biz_code, currency, max_amount FROM business_lines"
 
 
-def pool(dsn: str) -> Connection:
-    """A small pool that connects when it is used, so that a gateway starts without Postgres. To be entered by `async with`."""
-    return asyncpg.create_pool(dsn, min_size=0, max_size=4, timeout=WITHIN_S, command_timeout=WITHIN_S)
-
-
 async def register(connections: Connection) -> Register:
     """Everything, as of one moment, through a pool. Raises `Unreachable` within some seconds."""
     try:
         async with asyncio.timeout(2 * WITHIN_S), connections.acquire() as connection:
             return await register_of(connection)
     except asyncpg.UndefinedTableError as error:
-        raise Unreachable(f"{error}; run the migrations") from error
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        raise Unreachable(f"{error}; run `concord db migrate`") from error
+    except (asyncpg.PostgresError, *LOST) as error:
         raise Unreachable(f"Postgres: {type(error).__name__}") from error
 
 

@@ -32,6 +32,7 @@ from streams.domain.events import (
     Command,
     Dispute,
     Event,
+    Finding,
     RefundLayer,
     RefundNotice,
     Release,
@@ -60,7 +61,7 @@ STUB: Final = b"\x02"
 TOPICS: Final[Mapping[str, Any]] = {
     "commands": Command,
     "channel-callbacks": Callback | RefundNotice | RefundLayer | Release | Dispute | Unmapped,
-    "query-results": Answer,
+    "query-results": Answer | Finding,
     "card-postings": CardPosting | RefundLayer,
 }
 """What each input topic admits, by logical name."""

@@ -23,6 +23,7 @@
 | `CONCORD_GATEWAY_BODY_MS` | how long a body may take to arrive, else 408; the headers have as long | 10000 |
 | `CONCORD_GATEWAY_STORE_MS` | how long the broker may take to store a callback, else 503 | 4000 |
 | `CONCORD_POSTGRES` | Postgres, `postgresql://…`; with it the gateway serves the cashier; `concord dev` and the tests read it, too | none |
+| `CONCORD_RAW_KEY` | file of keys for raw messages, one a line, 32 bytes as base64; without it only their hashes are kept | none |
 | `CONCORD_SERVICES` | where `concord dev`, `concord demo` and the tests get services from: `auto`, `docker`, `local` | `auto` |
 | `CONCORD_KAFKA_VERSION` | the Kafka that is started locally | 4.2.1 |
 | `CONCORD_CACHE_DIR` | where downloaded jars are kept | the user's cache |
@@ -72,6 +73,7 @@ class Settings:
     gateway_body_s: float = 10.0
     gateway_store_s: float = 4.0
     postgres: str = field(default="", repr=False)
+    raw_key: Path | None = None
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -99,7 +101,14 @@ class Settings:
             gateway_body_s=_whole(env, "CONCORD_GATEWAY_BODY_MS", 10_000, high=600_000) / 1000,
             gateway_store_s=_whole(env, "CONCORD_GATEWAY_STORE_MS", 4000, high=600_000) / 1000,
             postgres=env.get("CONCORD_POSTGRES") or "",
+            raw_key=Path(env["CONCORD_RAW_KEY"]) if env.get("CONCORD_RAW_KEY") else None,
         )
+
+    def require_postgres(self) -> str:
+        """The DSN. Raises `SettingsError` if there is none."""
+        if not self.postgres:
+            raise SettingsError("CONCORD_POSTGRES is empty; set it to postgresql://user@host/database")
+        return self.postgres
 
 
 def kafka_arguments(env: Mapping[str, str]) -> dict[str, Any]:

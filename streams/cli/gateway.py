@@ -17,6 +17,8 @@ import click
 import uvloop
 
 from stores import merchants
+from stores.books import Reader
+from stores.pool import pool
 from streams import log
 from streams.agents import intake
 from streams.channels import registry
@@ -93,11 +95,13 @@ async def _run(
     # A notice's objects live until Kafka has it, and by default each collection meets them all.
     gc.set_threshold(100_000, 20, 50)
     async with AsyncExitStack() as stack:
-        load = None
+        load, books = None, None
         if settings.postgres:
-            pool = await stack.enter_async_context(merchants.pool(settings.postgres))
-            load = partial(merchants.register, pool)
-        running = Gateway(settings, topics, accounts, contracts=contracts, recording=intake, merchants=load)
+            connections = await stack.enter_async_context(pool(settings.postgres, command_s=merchants.WITHIN_S))
+            load, books = partial(merchants.register, connections), Reader(connections)
+        running = Gateway(
+            settings, topics, accounts, contracts=contracts, recording=intake, merchants=load, books=books
+        )
         try:
             flushed = await running.run(listener, stop)
         except TopicsError as error:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
-import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import asyncpg
 import click
 
 from stores import merchants
-from streams.settings import Settings, SettingsError
+from streams.cli.database import end, using
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-T = TypeVar("T")
 NOT_DONE = 1
-CODES = "Exit codes: 0 done, 1 there is no such merchant or key, or there is one already, 2 a setting is wrong, 3 Postgres does not answer."
+CODES = "Exit codes: 0 done, 1 there is no such merchant or key, or there is one already, 2 a setting is wrong, 4 Postgres does not answer."
 
 
 @click.group()
@@ -34,7 +26,7 @@ def merchant() -> None:
 def add(name: str, rate: int) -> None:
     """Add a merchant."""
     numbering, now = secrets.token_bytes(32), datetime.now(UTC)
-    done = _with_postgres(lambda connection: merchants.add(connection, name, numbering, rate, now))
+    done = using("merchant", lambda connection: merchants.add(connection, name, numbering, rate, now))
     _say(done, f"merchant {name} added", f"there is a merchant {name} already")
 
 
@@ -46,13 +38,13 @@ def key(name: str, scopes: tuple[str, ...], revoke: str | None) -> None:
     """Make an API key and print it: it is shown this once, and only its SHA-256 is stored."""
     now = datetime.now(UTC)
     if revoke:
-        ended = _with_postgres(lambda connection: merchants.revoke(connection, name, revoke, now))
+        ended = using("merchant", lambda connection: merchants.revoke(connection, name, revoke, now))
         _say(ended, f"key {revoke} ends within seconds", f"{name} has no live key {revoke}")
         return
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
     hashed = hashlib.sha256(secret.encode()).digest()
     made = merchants.Key(key_id=key_id, merchant=name, secret_hash=hashed, scopes=frozenset(scopes or merchants.SCOPES))
-    done = _with_postgres(lambda connection: merchants.add_key(connection, made, now))
+    done = using("merchant", lambda connection: merchants.add_key(connection, made, now))
     _say(done, f"ck_{key_id}_{secret}", f"there is no merchant {name}; add it first")
 
 
@@ -63,7 +55,7 @@ def key(name: str, scopes: tuple[str, ...], revoke: str | None) -> None:
 @click.argument("most", type=click.IntRange(1, 2**53 - 1))
 def limit(name: str, biz_code: str, currency: str, most: int) -> None:
     """Let a business line take payments of a currency, each of at most MOST minor units."""
-    done = _with_postgres(lambda connection: merchants.set_limit(connection, name, biz_code, currency, most))
+    done = using("merchant", lambda connection: merchants.set_limit(connection, name, biz_code, currency, most))
     _say(
         done,
         f"{name} {biz_code}: at most {most} minor units of {currency}",
@@ -74,7 +66,7 @@ def limit(name: str, biz_code: str, currency: str, most: int) -> None:
 @merchant.command("list", epilog=CODES)
 def listed() -> None:
     """Print merchants, keys (never their secrets) and limits."""
-    found = _with_postgres(merchants.register_of)
+    found = using("merchant", merchants.register_of)
     for name, one in sorted(found.merchants.items()):
         click.echo(f"{name}  {one.rate_per_second} requests/s")
         for (biz_code, currency), most in sorted(one.limits.items()):
@@ -84,38 +76,7 @@ def listed() -> None:
                 click.echo(f"  key   {each.key_id} {' '.join(sorted(each.scopes))}")
 
 
-def _with_postgres(work: Callable[[Any], Awaitable[T]]) -> T:
-    """What `work` makes of a connection; whatever keeps it from that is a message and an exit code."""
-    try:
-        dsn = Settings.from_env().postgres
-    except SettingsError as error:
-        _end(2, str(error))
-    if not dsn:
-        _end(2, "CONCORD_POSTGRES is not set; say where the merchants are: postgresql://user@host/database")
-    try:
-        return asyncio.run(_work(dsn, work))
-    except asyncpg.CheckViolationError as error:
-        _end(2, f"{error.constraint_name}: {error}; use the form that docs/cashier.md gives")
-    except asyncpg.UndefinedTableError as error:
-        _end(3, f"{error}; run the migrations")
-    except (merchants.Unreachable, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-        _end(3, f"Postgres cannot be used: {error or type(error).__name__}; is it at CONCORD_POSTGRES?")
-
-
-async def _work(dsn: str, work: Callable[[Any], Awaitable[T]]) -> T:
-    connection = await asyncpg.connect(dsn, timeout=merchants.WITHIN_S, command_timeout=merchants.WITHIN_S)
-    try:
-        return await work(connection)
-    finally:
-        await connection.close()
-
-
 def _say(done: bool, yes: str, no: str) -> None:
     if not done:
-        _end(NOT_DONE, no)
+        end("merchant", NOT_DONE, no)
     click.echo(yes)
-
-
-def _end(code: int, why: str) -> NoReturn:
-    click.echo(f"concord merchant: {why}", err=True)
-    sys.exit(code)

@@ -17,6 +17,7 @@ from streams.domain import (
     cards,
     commands,
     disputes,
+    findings,
     identity,
     operations,
     payment,
@@ -34,6 +35,7 @@ from streams.domain.events import (
     Dispute,
     Event,
     Evidence,
+    Finding,
     RefundLayer,
     RefundNotice,
     RefundPayment,
@@ -85,6 +87,7 @@ EVIDENCE: Final[dict[type[Evidence], Callable[[Turn, Any, Any, Fact], Ruling]]] 
     RefundLayer: refunds.set_layer,
     Release: captures.judge_release,
     Dispute: disputes.judge,
+    Finding: findings.judge,
 }
 """Who judges evidence of a kind of its own. `waiting.place` has made sure that it speaks of the right kind of operation."""
 

@@ -16,7 +16,7 @@ Verb: TypeAlias = Literal["SUBMIT", "QUERY", "CLOSE", "CAPTURE", "VOID", "REFUND
 Severity: TypeAlias = Literal["high", "info"]
 Source: TypeAlias = Literal[
     "command", "callback", "submit", "query", "close", "capture", "void", "refund", "card", "timer", "refund-notice", "layer",
-    "release", "dispute", "person",
+    "release", "dispute", "person", "finding",
 ]  # fmt: skip
 
 

@@ -336,15 +336,28 @@ class CardPosting(
     raw: Raw | None = None
 
 
+class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="finding"):
+    """Our own books found this of an order beside others. `payment_no` is the operation of this order that it speaks of."""
+
+    order_id: Id
+    payment_no: Id
+    channel: Id
+    status: Literal["TRANSACTION_ON_TWO_ORDERS"]
+    event_id: Id
+    transaction: Id
+    other_order: Id
+    merchant: Id | None = None
+
+
 Command: TypeAlias = (
     CreatePayment | StartPayment | RetryPayment | ClosePayment | CapturePayment | VoidPayment | RefundPayment | Resolve
 )
-Evidence: TypeAlias = Callback | Answer | CardPosting | RefundNotice | RefundLayer | Release | Dispute
+Evidence: TypeAlias = Callback | Answer | CardPosting | RefundNotice | RefundLayer | Release | Dispute | Finding
 Event: TypeAlias = Command | Evidence
 
 ID_FIELDS: Final = frozenset({
     "command_id", "order_id", "payment_no", "biz_code", "channel", "merchant", "event_id", "transaction", "request_id",
     "authorization", "subscription", "refund_no", "capture_no", "void_no", "operation_no", "refund_transaction", "category",
-    "discrepancy", "proposer", "approver",
+    "discrepancy", "proposer", "approver", "other_order",
 })  # fmt: skip
 """Fields that a connector may send as a JSON number; its digits are kept as text."""

@@ -22,6 +22,7 @@ from streams.domain.events import (
     CreatePayment,
     Dispute,
     Evidence,
+    Finding,
     RefundLayer,
     RefundNotice,
     RefundPayment,
@@ -75,6 +76,12 @@ COMMAND_WORDS: Final[dict[type[Command], tuple[str, str]]] = {
     Resolve: ("resolve", "discrepancy"),
 }
 """What a command is called, and the field that says what it is about."""
+
+SOURCES: Final[dict[type[Release | Dispute | Finding], Source]] = {
+    Release: "release",
+    Dispute: "dispute",
+    Finding: "finding",
+}
 
 
 def read_command(command: Command, at: int) -> Fact:
@@ -136,7 +143,7 @@ def read(event: Evidence, at: int, *, parked: bool = False) -> Fact:
 
 
 def _about(
-    event: Callback | CardPosting | RefundNotice | RefundLayer | Release | Dispute,
+    event: Callback | CardPosting | RefundNotice | RefundLayer | Release | Dispute | Finding,
 ) -> tuple[Source, str, str | None]:
     """Where it came from, the number it speaks of, and the channel's own name for that."""
     if type(event) is Callback:
@@ -147,10 +154,8 @@ def _about(
         return "card", event.payment_no or event.authorization or "", event.transaction
     if type(event) is RefundLayer:
         return "layer", event.refund_no, None
-    if type(event) is Release:
-        return "release", event.payment_no, event.transaction
-    assert type(event) is Dispute
-    return "dispute", event.payment_no, event.transaction
+    assert isinstance(event, Release | Dispute | Finding)
+    return SOURCES[type(event)], event.payment_no, event.transaction
 
 
 def operation_key(number: str, merchant: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streams.domain import identity
 from streams.domain.decisions import Asked, Money, Said, Shown, Standing
-from streams.domain.events import Answer, Callback, CardPosting, RefundLayer, RefundNotice
+from streams.domain.events import Answer, Callback, CardPosting, Finding, RefundLayer, RefundNotice
 from streams.domain.moment import moment
 from streams.domain.order import Operation, Payment, Target
 from streams.domain.tables import INIT, OPEN, SUCCESS
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 def said(event: Evidence, fact: Fact) -> Said:
     """The evidence as an inbox keeps it."""
     received_at = moment(fact.at) if fact.parked else None
+    if isinstance(event, Finding):
+        return Said(event.channel, event.event_id, event.transaction, received_at=received_at, reason=event.other_order)
     sha256 = None if event.raw is None else event.raw.sha256
     if isinstance(event, Answer):
         return _answered(event, received_at, sha256)

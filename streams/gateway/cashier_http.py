@@ -22,9 +22,9 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
 
+from stores.pool import Unreachable
 from streams.domain.number import CHANCE_BYTES, is_number
 from streams.gateway import cashier_views as views
-from streams.gateway.books import Booked, BooksUnreachable
 from streams.gateway.cashier import Asked
 from streams.gateway.cashier_shapes import (
     Accepted,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from litestar.connection import ASGIConnection
     from litestar.handlers import BaseRouteHandler
 
+    from stores.books import Entry
     from streams.gateway.books import Books
     from streams.gateway.cashier import Cashier, Done
     from streams.gateway.keys import Door
@@ -111,7 +112,7 @@ def router(cashier: Cashier, books: Books, door: Door, pool: Pool) -> Router:
         exception_handlers={
             Refused: _refused,
             HTTPException: _http,
-            BooksUnreachable: _unread,
+            Unreachable: _unread,
             RecursionError: _too_deep,
         },
         request_max_body_size=BODY_BYTES,
@@ -297,7 +298,7 @@ def _accepted(location: str) -> Response[Any]:
     return _answer(Accepted(location=location), 202, Location=location, **{"Retry-After": "1"})
 
 
-def _payment(row: Booked | None) -> Response[PaymentView]:
+def _payment(row: Entry | None) -> Response[PaymentView]:
     if row is None:
         raise Refused("PAYMENT_NOT_FOUND")
     return _answer(views.booked(row), 200)
@@ -327,7 +328,7 @@ def _refused(request: Request[Any, Any, Any], refused: Refused) -> Response[Any]
     return _problem(refused, request.url.path)
 
 
-def _unread(request: Request[Any, Any, Any], error: BooksUnreachable) -> Response[Any]:
+def _unread(request: Request[Any, Any, Any], error: Unreachable) -> Response[Any]:
     log.warning("the books cannot be read", why=str(error))
     return _problem(Refused("BOOKS_UNAVAILABLE", retry_after=5), request.url.path)
 

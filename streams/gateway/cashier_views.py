@@ -22,10 +22,10 @@ from streams.gateway.cashier_shapes import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from stores.books import Entry
     from streams.domain.decisions import Decision, Standing
     from streams.domain.events import CapturePayment, CreatePayment, RefundPayment, VoidPayment
     from streams.domain.wording import Language
-    from streams.gateway.books import Booked
     from streams.gateway.cashier import Done
 
 _NOTHING: Final[dict[str, Any]] = {}
@@ -79,7 +79,7 @@ def refunded(done: Done) -> RefundView:
     )
 
 
-def booked(row: Booked) -> PaymentView:
+def booked(row: Entry) -> PaymentView:
     """A payment as the books have it."""
     standing = row.standing
     return PaymentView(
@@ -93,7 +93,7 @@ def booked(row: Booked) -> PaymentView:
     )
 
 
-def progressed(row: Booked, checked_at: datetime) -> ProgressView:
+def progressed(row: Entry, checked_at: datetime) -> ProgressView:
     """A refund's progress page in both languages (R-230 to R-233)."""
     standing, shown = row.standing, row.standing.shown
     layers = Layers() if shown is None else Layers(shown.merchant, shown.processor, shown.card, shown.wallet)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 
-from stores.merchants import Unreachable
+from stores.pool import Unreachable
 from streams.gateway.problems import Refused
 
 if TYPE_CHECKING:

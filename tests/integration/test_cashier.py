@@ -15,7 +15,7 @@ import asyncpg
 import httpx
 import pytest
 
-from stores import merchants
+from stores import merchants, schema
 from streams.dev.postgres import PostgresServer
 from streams.domain.events import Answer
 from tests.support import services
@@ -26,7 +26,6 @@ from tests.support.job import Job
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
 
 ROOT = Path(__file__).parents[2]
-MIGRATION = ROOT / "stores" / "migrations" / "0010_merchants.sql"
 CHANNEL = "simulator:acct_1"
 WITHIN_S = 30.0
 
@@ -67,7 +66,7 @@ async def registered(dsn: str) -> str:
     now = datetime.now(UTC)
     connection = await asyncpg.connect(dsn)
     try:
-        await connection.execute(MIGRATION.read_text())
+        await schema.migrate(connection, now)
         assert await merchants.add(connection, "shop", secrets.token_bytes(32), 100_000, now)
         assert await merchants.add_key(connection, key, now)
         assert await merchants.set_limit(connection, "shop", "SALE", "USD", 100_000)

@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
 from stores import merchants
+from stores.pool import Unreachable, pool
+from tests.support.books import books, database
 
 pytestmark = pytest.mark.postgres
 
-MIGRATION = Path(__file__).parents[2] / "stores" / "migrations" / "0010_merchants.sql"
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 async def empty(postgres):
     """The address of a database of the test's own."""
-    name = f"t{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(postgres.dsn)
-    await admin.execute(f"CREATE DATABASE {name}")
-    yield urlsplit(postgres.dsn)._replace(path=f"/{name}").geturl()
-    await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await admin.close()
+    async with database(postgres.dsn) as address:
+        yield address
 
 
 @pytest.fixture
-async def dsn(empty: str):
-    connection = await asyncpg.connect(empty)
-    await connection.execute(MIGRATION.read_text())
-    await connection.close()
-    return empty
+async def dsn(postgres):
+    async with books(postgres.dsn) as address:
+        yield address
 
 
 def concord(dsn: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -73,18 +65,18 @@ async def test_a_key_that_is_revoked_is_in_no_register(dsn: str):
     concord(dsn, "add", "other")
     key_id = concord(dsn, "key", "shop").stdout.split("_")[1]
     assert concord(dsn, "key", "other", "--revoke", key_id).returncode == 1
-    async with merchants.pool(dsn) as pool:
-        assert set((await merchants.register(pool)).keys) == {key_id}
+    async with pool(dsn) as connections:
+        assert set((await merchants.register(connections)).keys) == {key_id}
         assert concord(dsn, "key", "shop", "--revoke", key_id).returncode == 0
-        assert (await merchants.register(pool)).keys == {}
+        assert (await merchants.register(connections)).keys == {}
 
 
 async def test_a_disabled_merchant_has_no_keys(dsn: str):
     concord(dsn, "add", "shop")
     concord(dsn, "key", "shop")
-    async with merchants.pool(dsn) as pool:
-        await pool.execute("UPDATE merchants SET disabled = true")
-        found = await merchants.register(pool)
+    async with pool(dsn) as connections:
+        await connections.execute("UPDATE merchants SET disabled = true")
+        found = await merchants.register(connections)
     assert (found.merchants, found.keys) == ({}, {})
 
 
@@ -109,18 +101,18 @@ async def test_what_cannot_be_done_says_why(dsn: str, arguments, code: int, said
 async def test_without_postgres_or_tables_a_fix_is_named(empty: str):
     assert "CONCORD_POSTGRES" in concord("", "list").stderr
     nobody = concord("postgresql://postgres@127.0.0.1:1/none", "list")
-    assert (nobody.returncode, "is it at CONCORD_POSTGRES?" in nobody.stderr) == (3, True)
+    assert (nobody.returncode, "set CONCORD_POSTGRES" in nobody.stderr) == (4, True)
     bare = concord(empty, "list")
-    assert (bare.returncode, "run the migrations" in bare.stderr) == (3, True)
-    async with merchants.pool(empty) as pool:
-        with pytest.raises(merchants.Unreachable, match="run the migrations"):
-            await merchants.register(pool)
+    assert (bare.returncode, "run `concord db migrate`" in bare.stderr) == (4, True)
+    async with pool(empty) as connections:
+        with pytest.raises(Unreachable, match="run `concord db migrate`"):
+            await merchants.register(connections)
 
 
 async def test_a_register_that_cannot_be_had_is_said_to_be_unreachable():
-    async with merchants.pool("postgresql://postgres@127.0.0.1:1/none") as pool:
-        with pytest.raises(merchants.Unreachable):
-            await merchants.register(pool)
+    async with pool("postgresql://postgres@127.0.0.1:1/none") as connections:
+        with pytest.raises(Unreachable):
+            await merchants.register(connections)
 
 
 async def test_hostile_text_is_a_value_and_never_a_statement(dsn: str):

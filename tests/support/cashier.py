@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx
 import msgspec
 
-from stores.merchants import SCOPES, Key, Merchant, Register, Unreachable
+from stores.books import Entry
+from stores.merchants import SCOPES, Key, Merchant, Register
+from stores.pool import Unreachable
 from streams import codec
 from streams.channels.contracts import shipped
 from streams.domain.converge import converge
 from streams.domain.decisions import Decision
 from streams.domain.events import Answer, Command
 from streams.gateway import app
-from streams.gateway.books import Booked, BooksUnreachable
 from streams.gateway.cashier import Cashier
 from streams.gateway.cashier_http import OPENAPI, router
 from streams.gateway.keys import Directory, Door
@@ -49,30 +50,30 @@ class MemoryBooks:
     """The last standing of every operation, from decisions."""
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[str | None, str], Booked] = {}
+        self.rows: dict[tuple[str | None, str], Entry] = {}
         self.down = False
 
     def take(self, decision: Decision) -> None:
         for one in decision.operations:
-            row = Booked(order_id=decision.order_id, standing=one, as_of=decision.decided_at)
+            row = Entry(order_id=decision.order_id, standing=one, as_of=decision.decided_at)
             self.rows[one.merchant, one.number] = row
 
-    def _of(self, merchant: str, number: str, *kinds: str) -> Booked | None:
+    def _of(self, merchant: str, number: str, *kinds: str) -> Entry | None:
         if self.down:
-            raise BooksUnreachable("it was taken down")
+            raise Unreachable("it was taken down")
         found = self.rows.get((merchant, number))
         return found if found is not None and found.standing.kind in kinds else None
 
-    async def payment(self, merchant: str, payment_no: str) -> Booked | None:
+    async def payment(self, merchant: str, payment_no: str) -> Entry | None:
         return self._of(merchant, payment_no, "PAY")
 
-    async def payment_of_order(self, merchant: str, order_id: str, biz_code: str) -> Booked | None:
+    async def payment_of_order(self, merchant: str, order_id: str, biz_code: str) -> Entry | None:
         for row in reversed(self.rows.values()):
             if (row.order_id, row.standing.merchant, row.standing.biz_code) == (order_id, merchant, biz_code):
                 return await self.payment(merchant, row.standing.number)
         return None if not self.down else self._of(merchant, "")
 
-    async def refund(self, merchant: str, refund_no: str) -> Booked | None:
+    async def refund(self, merchant: str, refund_no: str) -> Entry | None:
         return self._of(merchant, refund_no, "REFUND")
 
 

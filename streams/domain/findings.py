@@ -1,0 +1,31 @@
+"""What our own books find, where orders are seen side by side: the law sees one order at a time and has to be told.
+
+A finding moves nothing. It becomes a discrepancy of each order it speaks of, named by the facts, however often and in whatever order
+the others are found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streams.domain.identity import digest
+from streams.domain.turn import Ruling, Turn
+
+if TYPE_CHECKING:
+    from streams.domain.events import Finding
+    from streams.domain.facts import Fact
+    from streams.domain.order import Target
+
+
+def judge(turn: Turn, _target: Target | None, event: Finding, fact: Fact) -> Ruling:
+    """One channel transaction that stands for two orders (R-040): a person finds out whose money it is."""
+    detail = f"channel transaction {event.transaction} of {event.channel} also stands for order {event.other_order}; find whose it is"
+    turn.contest(
+        event.status,
+        digest("two-orders", event.channel, event.transaction),
+        ref=event.transaction,
+        payment_no=fact.payment_no,
+        evidence=fact.ref,
+        detail=detail,
+    )
+    return Ruling("conflict", "transaction-on-two-orders", detail)
