@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +18,7 @@ import httpx
 import pytest
 
 from stores import merchants, schema
+from streams.dev import ports
 from streams.dev.postgres import PostgresServer
 from streams.domain.events import Answer
 from tests.support import services
@@ -188,3 +191,54 @@ async def test_no_secret_is_written_to_the_log_or_to_kafka(kafka, topic_prefix, 
         stage.gateway.stop()
         assert secret not in stage.gateway.log.read_text()
         assert not [one for one in await stage.job.read("commands") if secret.encode() in one.value]
+
+
+@asynccontextmanager
+async def projecting(stage: Stage, folder: Path):
+    """A projector beside it."""
+    env = {
+        **os.environ,
+        **stage.job.env,
+        "CONCORD_POSTGRES": stage.postgres.dsn,
+        "CONCORD_WEB_PORT": str(ports.free(1)[0]),
+    }
+    with (folder / "projector.log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "streams", "projector"), env=env, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), WITHIN_S) == 0
+
+
+async def read(stage: Stage, path: str, **wanted: Any) -> dict[str, Any]:
+    """What a read says, once it says this."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            found = await stage.client.get(path)
+            if found.status_code == 200 and wanted.items() <= found.json().items():
+                return found.json()
+            await asyncio.sleep(0.1)
+
+
+async def test_what_was_decided_is_read_from_the_books(kafka, topic_prefix, tmp_path):
+    """The first reads of a payment and of a refund's progress after a projector has come up (R-134, R-210)."""
+    async with staged(kafka, topic_prefix, tmp_path) as stage, projecting(stage, tmp_path):
+        payment = (await stage.create("order-1", "c-1")).json()
+        path = f"/v1/payments/{payment['payment_no']}"
+        assert (await read(stage, path))["state"] == "INIT"
+        await stage.client.post(f"{path}/start", json={})
+        common = {"order_id": "order-1", "payment_no": payment["payment_no"], "channel": CHANNEL, "merchant": "shop"}
+        paid = Answer(request="query", status="SUCCESS", transaction="t-1", amount=1000, currency="USD", **common)
+        await stage.job.send("query-results", [paid])
+        found = await read(stage, path, conclusion="SUCCESS")
+        assert (found["state"], found["amount"], found["biz_code"]) == ("SUCCESS", 1000, "SALE")
+        assert await read(stage, "/v1/payments?order_id=order-1&biz_code=SALE") == found
+        refund = await stage.client.post(
+            f"{path}/refunds", json={"amount": 400, "currency": "USD"}, headers={"Idempotency-Key": "r-1"}
+        )
+        progress = await read(stage, f"/v1/refunds/{refund.json()['refund_no']}")
+        assert (progress["amount"], progress["payment_no"]) == (400, payment["payment_no"])
+        assert progress["zh"] != progress["en"]
