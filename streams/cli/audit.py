@@ -17,6 +17,7 @@ import structlog
 
 from streams.agents import payments
 from streams.app import engine_config
+from streams.cli.audit_books import books
 from streams.cli.differences import require_readable
 from streams.cli.exits import CANNOT_READ, exits
 from streams.cli.printable import printable
@@ -36,6 +37,9 @@ SHOWN: Final = 20
 @click.group()
 def audit() -> None:
     """Independent checks of what Concord did."""
+
+
+audit.add_command(books)
 
 
 @audit.command(
