@@ -22,6 +22,7 @@ from streams.cli.exits import INTERRUPTED, quiet, unreachable
 from streams.cli.printable import command, styled
 from streams.demo import edge, traces
 from streams.demo.loop import LoopError
+from streams.demo.remembering import BooksError, remember
 from streams.demo.run import Demo, DemoError, Verdict
 from streams.demo.workers import WorkerError
 from streams.dev import services
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(".concord/demo")
 KAFKA: Final = Path(".concord/dev/kafka")
+POSTGRES: Final = Path(".concord/dev/postgres")
 SHOWN: Final = 20
 WRONG: Final = 1
 NOT_RUN: Final = 2
@@ -92,7 +94,7 @@ def demo(*, orders: int, seed: int, rate: int, payments: int, keep: bool) -> Non
     with quiet() as words:
         try:
             code = _run(stage, payments, orders=orders, seed=seed, rate=rate)
-        except (ServiceError, WorkerError, DemoError, LoopError, SettingsError, TopicsError) as error:
+        except (ServiceError, WorkerError, DemoError, LoopError, BooksError, SettingsError, TopicsError) as error:
             code = _say(str(error))
         except (KafkaError, OSError, TimeoutError) as error:
             code = _say(_words(error, words))
@@ -118,6 +120,7 @@ def _run(stage: Stage, payments: int, **wanted: Any) -> int:
     verdict = uvloop.run(stage.show.run())
     _print(stage.console, verdict)
     is_wrong = bool(_wrong(verdict)) or (payments > 0 and _faulty_channels(stage, stage.show, payments))
+    is_wrong = _books(stage, stage.show) or is_wrong
     stage.keep = stage.keep or is_wrong
     return WRONG if is_wrong else 0
 
@@ -137,6 +140,29 @@ def _faulty_channels(stage: Stage, show: Demo, payments: int) -> bool:
         stage.console.print(f"{'[red]✘[/]' if broken else '[green]✔[/]'} {claim}", soft_wrap=True)
     stage.console.print(f"in {seen.seconds:.0f} s; the logs are in {FOLDER / 'loop'}")
     return any(broken for broken, _ in found)
+
+
+def _books(stage: Stage, show: Demo) -> bool:
+    """The last part: the same orders, out of Postgres. Whether anything was wrong."""
+    stage.console.print()
+    stage.console.rule("the books: the same orders, out of Postgres")
+    found = services.owned_postgres(POSTGRES.resolve())
+    was_running = found is not None and found.runs()
+    postgres = services.postgres(POSTGRES.resolve(), keep=True)
+    try:
+        env = {**show.kafka, "CONCORD_TOPIC_PREFIX": show.prefix, "CONCORD_GROUP": show.settings.group}
+        name = show.prefix.rstrip(".").replace("-", "_")
+        seen = asyncio.run(remember(env, postgres.dsn, name, FOLDER))
+    finally:
+        if not was_running and postgres.source != "environment":
+            postgres.stop()
+    stage.console.print(", ".join(f"{count:,} {table}" for table, count in seen.rows.items()))
+    for line in seen.said[:SHOWN]:
+        stage.console.print(styled((line, "red") if seen.code else line), soft_wrap=True)
+    mark = "[red]✘[/]" if seen.code else "[green]✔[/]"
+    stage.console.print(f"{mark} the books are what the state topic says, and what they say of themselves agrees")
+    stage.console.print(f"in {seen.seconds:.0f} s")
+    return bool(seen.code)
 
 
 def _near() -> dict[str, Any]:
