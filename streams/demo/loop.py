@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiokafka import AIOKafkaProducer
-from msgspec.structs import replace
 
 from streams import proof
 from streams.app import engine_config
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from streams.simulator.faults import Rates
 
 CURRENCY: Final = {"alipay": "CNY", "wechatpay": "CNY"}
+WAITING: Final = frozenset({"PAYING", "UNKNOWN"})
 FINAL: Final = frozenset({"SUCCESS", "FAIL", "CLOSED", "VOIDED"})
 DETAILS: Final = {"stripe": {"payment_method": "pm_test"}}
 READY_S: Final = 60.0
@@ -71,6 +71,8 @@ class Verdict:
     """Successes first learned by a query."""
     denied: int
     """Charges that the channel itself called failed, and of whose success nobody was ever told: only its bill can show them."""
+    unheard: int
+    """Charges at a channel that cannot be asked, whose answer was lost and whose notices were never sent: rightly still open."""
     twice: list[str] = field(default_factory=list)
     unfounded: list[str] = field(default_factory=list)
     without_verdict: list[str] = field(default_factory=list)
@@ -124,7 +126,7 @@ class Loop:
         }
         self.settings = Settings.from_env(self.env)
         self.topics = Topics.load(prefix=self.prefix, replication=self.settings.replication)
-        played = [play(name, self.seed, self.of(name)) for name in self.channels]
+        played = [play(name, self.seed, self.rates) for name in self.channels]
         self.simulator = Simulator(played, f"http://127.0.0.1:{gateway}", speed=self.speed)
         accounts = [
             {
@@ -136,12 +138,6 @@ class Loop:
             for one in played
         ]
         (self.folder / "channels.yaml").write_text(json.dumps({"accounts": accounts}))
-
-    def of(self, channel: str) -> Rates:
-        """What goes wrong at a channel. One that answers no query repeats a notice until it is acknowledged; if it did not, only its
-        bill would show the charge."""
-        is_asked = shipped()[channel.partition(":")[0]].query is not None
-        return self.rates if is_asked else replace(self.rates, drop=0.0)
 
     # -- processes
 
@@ -222,16 +218,17 @@ class Loop:
         """Wait until nothing is open that money depends on; returns the states after that, or at the end of the time.
 
         A payment that was never charged may stay UNKNOWN: no channel but the simulated one promises that "not found" proves anything.
+        At a channel that cannot be asked it stays PAYING as well: nobody has said anything.
         """
         deadline = time.monotonic() + within_s
         while True:
             began = time.monotonic()
             states = await self.states()
-            charged = {charge["payment_no"] for charge in self.simulator.truth()["charges"]}
+            charged = {one["payment_no"] for one in self.simulator.truth()["charges"] if not _unheard(one)}
             self.open = [
                 one
                 for one in self.payments
-                if (state := states.get(one, "none")) not in FINAL and (state != "UNKNOWN" or one in charged)
+                if (state := states.get(one, "none")) not in FINAL and (state not in WAITING or one in charged)
             ]
             waiting = self.simulator.notifier.waiting if self.simulator.notifier else 0
             if (not self.open and not waiting) or time.monotonic() > deadline:
@@ -260,7 +257,12 @@ class Loop:
         opened = [json.loads(record.value) for record in found["discrepancies"]]
         late = {one["payment_no"] for one in opened if one["kind"] == "LATE_SUCCESS"}
         unheard = {one for one in charged if announced[one] + (one in late and not announced[one]) != 1}
-        denied = unheard & await self._denied(truth, announced)
+        states = await self.states()
+        denied = unheard & self._denied(truth, announced, states)
+        silent = {
+            one["payment_no"] for one in truth["charges"] if _unheard(one) and states.get(one["payment_no"]) in WAITING
+        }
+        silent &= unheard
         decisions = [json.loads(record.value) for record in found["decisions"]]
         first = {one["payment_no"]: one["source"] for one in reversed(decisions) if one.get("after") == "SUCCESS"}
         raws = [json.loads(record.value).get("raw") for record in found["channel-callbacks"]]
@@ -270,17 +272,23 @@ class Loop:
             acknowledged=len(truth["acknowledged"]),
             by_query=sum(source == "query" for source in first.values()),
             denied=len(denied),
+            unheard=len(silent),
             twice=[one for one, many in charged.items() if len(many) > 1],
             unfounded=[one for one in announced if one not in charged],
-            without_verdict=sorted(unheard - denied),
+            without_verdict=sorted(unheard - denied - silent),
             lost=sorted(set(truth["acknowledged"]) - {raw["sha256"] for raw in raws if raw is not None}),
         )
 
-    async def _denied(self, truth: dict[str, Any], announced: Counter[str]) -> set[str]:
+    @staticmethod
+    def _denied(truth: dict[str, Any], announced: Counter[str], states: Mapping[str, str]) -> set[str]:
         """Charges that the channel called failed, and that stand so with us."""
-        states = await self.states()
         lies = {charge["payment_no"] for charge in truth["charges"] if charge["denied"]}
         return {one for one in lies if not announced[one] and states.get(one) in {"FAIL", "CLOSED"}}
+
+
+def _unheard(charge: Mapping[str, Any]) -> bool:
+    """Whether nothing that was said of a charge could reach us, and its channel has no query to find out by."""
+    return not charge["told"] and shipped()[charge["channel"].partition(":")[0]].query is None
 
 
 @asynccontextmanager

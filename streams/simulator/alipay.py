@@ -213,9 +213,8 @@ def answer(  # noqa: PLR0917  as every dialect has it
     if not asked.signed:
         refusal = {"code": "40002", "msg": "Invalid Arguments", "sub_code": "isv.invalid-signature"}
         return _reply(None, "error_response", refusal)
-    del duplicate  # the same number again gets the operation as it is
     at = local(now, FORM, contract.tz)
-    said = {"out_trade_no": asked.payment_no} | _answered(asked, word, fact, at)
+    said = {"out_trade_no": asked.payment_no} | _answered(asked, word, fact, at, duplicate=duplicate)
     return _reply(held, _response_name(asked), {"code": "10000", "msg": "Success"} | said)
 
 
@@ -236,7 +235,7 @@ def _reply(held: Secrets | None, name: str, said: Mapping[str, str]) -> Reply:
     return Reply(status=200, headers={"content-type": "text/html;charset=utf-8"}, body=body.encode())
 
 
-def _answered(asked: Asked, word: Word, fact: Fact | None, at: str) -> dict[str, str]:
+def _answered(asked: Asked, word: Word, fact: Fact | None, at: str, *, duplicate: bool) -> dict[str, str]:
     if word == "NOT_FOUND" or (asked.verb == "query" and fact is None):
         return _business("ACQ.TRADE_NOT_EXIST")
     if word == "REFUSED":
@@ -247,7 +246,7 @@ def _answered(asked: Asked, word: Word, fact: Fact | None, at: str) -> dict[str,
     if asked.verb == "refund":
         moved = {"fund_change": "Y" if word == "SUCCESS" else "N"}
         return trade | moved | {"refund_fee": yuan(fact.amount if fact else asked.amount or 0)}
-    return _submitted(asked, word) if asked.verb == "submit" else _closed(word)
+    return _submitted(asked, word, duplicate=duplicate) if asked.verb == "submit" else _closed(word)
 
 
 def _closed(word: Word) -> dict[str, str]:
@@ -258,11 +257,14 @@ def _business(sub_code: str) -> dict[str, str]:
     return {"code": "40004", "msg": "Business Failed", "sub_code": sub_code}
 
 
-def _submitted(asked: Asked, word: Word) -> dict[str, str]:
-    """A trade that waits shows its code; what has ended is asked for."""
-    if word in {"FAILED", "CLOSED"}:
+def _submitted(asked: Asked, word: Word, *, duplicate: bool) -> dict[str, str]:
+    """A new trade shows its code, whatever its payer makes of it: nobody has paid or closed a trade before it was there.
+
+    Only the same number again finds that the trade has ended.
+    """
+    if duplicate and word in {"FAILED", "CLOSED"}:
         return _business("ACQ.TRADE_HAS_CLOSE")
-    if word == "SUCCESS":
+    if duplicate and word == "SUCCESS":
         return _business("ACQ.TRADE_HAS_SUCCESS")
     return {"qr_code": f"https://qr.example/{quote(asked.payment_no, safe='')}"}
 

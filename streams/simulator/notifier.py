@@ -60,6 +60,8 @@ class Notifier:
         self.counts: Counter[str] = Counter()
         self.acknowledged: list[str] = []
         """The SHA-256 of the body of every notice that was acknowledged, each as often as it was."""
+        self.told: set[tuple[str, str, str]] = set()
+        """(channel, transaction, word) of every notice about a payment that was acknowledged."""
         self._sending: set[asyncio.Task[None]] = set()
         limits = httpx.Limits(max_connections=MOST_WAITING, max_keepalive_connections=MOST_WAITING)
         self._client = httpx.AsyncClient(timeout=WAIT_S, limits=limits, trust_env=False)
@@ -106,6 +108,8 @@ class Notifier:
         if not acknowledged(played.contract.notice.ack, reply.status_code, reply.content):
             return False
         self.counts["acknowledged"] += 1
+        if fact.about == "payment":
+            self.told.add((played.channel, fact.transaction, fact.word))
         self.acknowledged.append(hashlib.sha256(delivery.body).hexdigest())
         return True
 

@@ -28,7 +28,7 @@ from streams.simulator import simulator as plain
 from streams.simulator.dialect import AnyDialect, Asked  # noqa: TC001
 from streams.simulator.faults import Chance, Rates
 from streams.simulator.notifier import Notifier
-from streams.simulator.world import World
+from streams.simulator.world import Operation, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,6 +112,8 @@ class Simulator:
         """(channel, verb, number) -> how often it was asked, so that the next asking has a fate of its own."""
         self.concurrent: Counter[str] = Counter()
         self.most_concurrent: Counter[str] = Counter()
+        self.told: set[tuple[str, str, str]] = set()
+        """(channel, transaction, word) of every answer that was not lost."""
         self._server: uvicorn.Server | None = None
 
     # -- its life
@@ -197,6 +199,8 @@ class Simulator:
         if chance.strikes("lose", *draw):
             await _cut(send)
             return
+        if taken.fact is not None and asked.verb != "close":
+            self.told.add((played.channel, taken.fact.transaction, taken.word))
         reply = answer(played.api_secrets, asked, taken.word, taken.fact, taken.duplicate, now, played.contract)
         await _send(send, reply)
 
@@ -213,7 +217,7 @@ class Simulator:
         worlds = [(one, one.world) for one in self.played.values()]
         return {
             "charges": [
-                {"channel": f"{one.channel}:{one.account}", **_row(charge)}
+                {"channel": f"{one.channel}:{one.account}", **_row(charge), "told": self._was_told(one.channel, charge)}
                 for one, world in worlds
                 for charge in world.ledger()
             ],
@@ -231,6 +235,11 @@ class Simulator:
             "acknowledged": [] if self.notifier is None else self.notifier.acknowledged,
             "most_concurrent": dict(self.most_concurrent),
         }
+
+    def _was_told(self, channel: str, charge: Operation) -> bool:
+        """Whether our side can know what became of a charge: by an answer that arrived, or a notice that was acknowledged."""
+        said = (channel, charge.transaction, charge.word)
+        return said in self.told or (self.notifier is not None and said in self.notifier.told)
 
 
 def _row(one: Any) -> dict[str, Any]:

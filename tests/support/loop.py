@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -22,34 +24,31 @@ if TYPE_CHECKING:
     from streams.domain.contract import Contract
 
 
-def quick(contract: Contract) -> Contract:
+LEASE = "CONCORD_LOOP_LEASE_S"
+LEASE_S = 4
+
+
+def quick(contract: Contract, lease_s: int) -> Contract:
     """The same promises, with our own waiting cut to seconds."""
     query = contract.query
     if query is not None and query.not_found_after_s is not None:
         query = replace(query, not_found_after_s=2)
     return replace(
-        contract, query=query, lease_s=4, query_after_s=(4, 8, 12), query_max_delay_s=8, query_window_s=600, most_queries=100,
+        contract, query=query, lease_s=lease_s, query_after_s=(4, 8, 12), query_max_delay_s=8, query_window_s=600, most_queries=100,
         query_jitter_pct=12,
     )  # fmt: skip
 
 
-QUICK = {name: quick(contract) for name, contract in shipped().items()}
-
-
+@dataclass
 class Loop(loop.Loop):
-    """One loop on a broker, with quick contracts."""
+    """One loop on a broker, with quick contracts. A killed connector comes back within `lease_s`, or its requests are never sent."""
+
+    lease_s: int = LEASE_S
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.env[LEASE] = str(self.lease_s)
         self.instead["worker"] = [sys.executable, "-m", "tests.support.loop"]
-
-
-async def _worker() -> None:
-    settings = Settings.from_env()
-    topics = Topics.load(prefix=settings.topic_prefix, replication=1)
-    worker = Worker(payments.topology(topics, settings.group, QUICK_BY_ACCOUNT), engine_config(settings, topics))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
-    await worker.run()
 
 
 class _ByAccount(dict[str, Any]):
@@ -59,7 +58,15 @@ class _ByAccount(dict[str, Any]):
         return super().get(key.partition(":")[0], default)
 
 
-QUICK_BY_ACCOUNT = _ByAccount(QUICK)
+async def _worker() -> None:
+    settings = Settings.from_env()
+    topics = Topics.load(prefix=settings.topic_prefix, replication=1)
+    lease_s = int(os.environ[LEASE])
+    contracts = _ByAccount({name: quick(contract, lease_s) for name, contract in shipped().items()})
+    worker = Worker(payments.topology(topics, settings.group, contracts), engine_config(settings, topics))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    await worker.run()
+
 
 if __name__ == "__main__":
     logs.configure(level="info")

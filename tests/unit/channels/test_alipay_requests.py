@@ -381,9 +381,9 @@ def test_a_refund_succeeds_by_its_own_status_and_amount(said: dict[str, str], st
     ("asked", "word", "fact", "status"),
     [
         (SUBMIT, "PROCESSING", None, "ACCEPTED"),
-        (SUBMIT, "SUCCESS", TRADE, "ALREADY_PAID"),
+        (SUBMIT, "SUCCESS", TRADE, "ACCEPTED"),
         (SUBMIT, "REFUSED", None, "ACQ.ACCESS_FORBIDDEN"),
-        (SUBMIT, "CLOSED", TRADE, "ACQ.TRADE_HAS_CLOSE"),
+        (SUBMIT, "CLOSED", TRADE, "ACCEPTED"),
         (QUERY, "SUCCESS", TRADE, "SUCCESS"),
         (QUERY, "CLOSED", TRADE, "CLOSED"),
         (QUERY, "PROCESSING", TRADE, "PENDING"),
@@ -401,6 +401,12 @@ def test_a_refund_succeeds_by_its_own_status_and_amount(said: dict[str, str], st
 def test_the_simulated_gateway_is_understood(asked: ChannelRequest, word: Any, fact: Fact | None, status: str):
     answered = simulated.answer(SECRETS, read(asked), word, fact, duplicate=False, now=NOW, contract=CONTRACT)
     assert alipay_requests.classify(asked, answered, KEYS, CONTRACT).status == status
+
+
+@pytest.mark.parametrize(("word", "status"), [("SUCCESS", "ALREADY_PAID"), ("CLOSED", "ACQ.TRADE_HAS_CLOSE")])
+def test_only_the_same_number_again_finds_that_the_simulated_trade_has_ended(word: Any, status: str):
+    answered = simulated.answer(SECRETS, read(SUBMIT), word, TRADE, duplicate=True, now=NOW, contract=CONTRACT)
+    assert alipay_requests.classify(SUBMIT, answered, KEYS, CONTRACT).status == status
 
 
 @settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
