@@ -29,8 +29,8 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 _PAYMENT: Final = """
 SELECT p.*, a.sends, a.idempotency_key, a.refused_by
-  FROM payments p
-  LEFT JOIN attempts a
+  FROM books.payments p
+  LEFT JOIN books.attempts a
     ON (a.merchant, a.number, a.order_id, a.attempt) = (p.merchant, p.payment_no, p.order_id, p.attempts)
 """
 _BY_NUMBER: Final = f"{_PAYMENT} WHERE p.merchant = $1 AND p.payment_no = $2 ORDER BY p.created_at, p.order_id LIMIT 1"
@@ -40,10 +40,10 @@ _BY_ORDER: Final = (
 )
 _REFUND: Final = """
 SELECT o.*, r.merchant_status, r.processor_status, r.card_status, w.status AS wallet_status, a.sends, a.idempotency_key
-  FROM operations o
-  LEFT JOIN refunds r ON (r.merchant, r.refund_no, r.order_id) = (o.merchant, o.number, o.order_id)
-  LEFT JOIN wallet_legs w ON (w.merchant, w.refund_no, w.order_id) = (o.merchant, o.number, o.order_id)
-  LEFT JOIN attempts a ON (a.merchant, a.number, a.order_id, a.attempt) = (o.merchant, o.number, o.order_id, o.attempts)
+  FROM books.operations o
+  LEFT JOIN books.refunds r ON (r.merchant, r.refund_no, r.order_id) = (o.merchant, o.number, o.order_id)
+  LEFT JOIN books.wallet_legs w ON (w.merchant, w.refund_no, w.order_id) = (o.merchant, o.number, o.order_id)
+  LEFT JOIN books.attempts a ON (a.merchant, a.number, a.order_id, a.attempt) = (o.merchant, o.number, o.order_id, o.attempts)
  WHERE o.merchant = $1 AND o.number = $2 AND o.kind = 'REFUND'
  ORDER BY o.created_at, o.order_id LIMIT 1
 """

@@ -135,20 +135,31 @@ class Projector:
         await seek(self._pool, feed, places)
         log.info("projecting", partitions=sorted(self._numbers))
         await self._finder.tell(self._pool)
-        told = 0.0
-        while not self._changed.is_set():
-            batch = await feed.read(self._batch, WAIT_MS)
-            try:
+        ahead = asyncio.ensure_future(feed.read(self._batch, WAIT_MS))
+        try:
+            await self._follow(feed, ahead)
+        except Overtaken as other:
+            log.info("overtaken", why=str(other))
+            self.meters.trouble("overtaken")
+
+    async def _follow(self, feed: Feed, ahead: asyncio.Future[projection.Batch | None]) -> None:
+        """Write batch after batch; the next one is read and decoded while Postgres works on this one. Raises `Overtaken`."""
+        measured = 0.0
+        try:
+            while not self._changed.is_set():
+                batch = await ahead
+                ahead = asyncio.ensure_future(feed.read(self._batch, WAIT_MS))
                 if batch is not None and await self._write(batch):
                     await self._finder.tell(self._pool)
-            except Overtaken as other:
-                log.info("overtaken", why=str(other))
-                self.meters.trouble("overtaken")
-                return
-            now = asyncio.get_running_loop().time()
-            if now - told > LAG_S:
-                self.meters.lag(await feed.behind())
-                told = now
+                now = asyncio.get_running_loop().time()
+                if now - measured > LAG_S:
+                    self.meters.lag(await feed.behind())
+                    measured = now
+        finally:
+            ahead.cancel()
+            await asyncio.gather(
+                ahead, return_exceptions=True
+            )  # whatever was read ahead is read again from the books' own offsets
 
     async def _write(self, batch: projection.Batch) -> bool:
         with self.meters.writing(len(batch.told), len(batch.raw), len(batch.dead)):

@@ -40,14 +40,22 @@ async def project(dsn: str, records: Sequence[Written]) -> tuple[float, int]:
     connection = await connect(dsn)
     await offsets.begin(connection, {PLACE: 0})
     began = time.perf_counter()
+    ahead = asyncio.ensure_future(decoded(records, 0))
     for start in range(0, len(records), BATCH):
-        part = records[start : start + BATCH]
-        told = [telling.told(record) for record in part]
-        await projection.write(connection, Batch(moved={PLACE: (start, start + len(part))}, told=told))
+        batch = await ahead
+        ahead = asyncio.ensure_future(decoded(records, start + BATCH))  # as the projector does
+        await projection.write(connection, batch)
+    await ahead
     took = time.perf_counter() - began
     rows = sum([await connection.fetchval(f"SELECT count(*) FROM {table}") for table in TABLES])
     await connection.close()
     return took, rows
+
+
+async def decoded(records: Sequence[Written], start: int) -> Batch:
+    """The next batch."""
+    told = [telling.told(record) for record in records[start : start + BATCH]]
+    return Batch(moved={PLACE: (start, start + len(told))}, told=told)
 
 
 async def copy(dsn: str, shape: str) -> float:
