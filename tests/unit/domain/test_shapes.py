@@ -1,0 +1,51 @@
+"""What the law reads, keeps and says: nothing of it changes under its reader, and a misplaced value is an error at once.
+
+The law makes these by the hundred for every event, so none may cost the garbage collector a visit; none can be part of a cycle.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from msgspec import Struct, structs
+
+from streams.domain import contract, decisions, events, facts, layers, order
+
+ROOMS = (contract, decisions, events, facts, layers, order)
+SHAPES = {
+    f"{room.__name__.rpartition('.')[2]}.{name}": shape
+    for room in ROOMS
+    for name, shape in inspect.getmembers(room, inspect.isclass)
+    if issubclass(shape, Struct) and shape.__module__ == room.__name__
+}
+GROWING = {"order.Order", "order.Payment", "order.Operation"}
+"""What a turn copies first and then works on."""
+PLACED = {f"decisions.{name}" for name in ("LedgerEntry", "Said", "Asked", "Money", "Shown", "Standing")}
+"""What the law reads off a state, in order. All else of these rooms is filled by name."""
+NAMED = ("contract.", "events.", "decisions.")
+
+
+def blank(name: str) -> Struct:
+    """One of the kind, with nothing in it that matters."""
+    shape = SHAPES[name]
+    return shape(**{field.name: "x" for field in structs.fields(shape) if field.required})
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES.keys() - GROWING))
+def test_what_was_said_or_promised_cannot_be_changed_afterwards(name: str):
+    one = blank(name)
+    with pytest.raises(AttributeError, match="immutable"):
+        setattr(one, structs.fields(type(one))[0].name, "y")
+
+
+@pytest.mark.parametrize("name", [one for one in SHAPES if one.startswith(NAMED) and one not in PLACED])
+def test_no_value_can_stand_under_the_wrong_name(name: str):
+    """An amount is no fee and a payment's number no order's."""
+    with pytest.raises(TypeError, match="positional"):
+        SHAPES[name]("x")
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_the_collector_never_visits_what_the_law_makes(name: str):
+    assert SHAPES[name].__struct_config__.gc is False
