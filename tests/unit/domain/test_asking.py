@@ -82,6 +82,16 @@ def test_an_answer_that_comes_twice_tells_the_payer_once(world):
     assert actions(world) == ["weixin://code"]
 
 
+def test_each_submit_that_was_sent_again_may_tell_the_payer_once_more(world):
+    """The channel may show the payer another code for the same key; the second answer is to the second sending."""
+    world.wind(60)
+    assert len(requests(world, "SUBMIT")) == 2
+    for code in ("first", "second", "third"):
+        world.tell(answer(payer_action=code))
+    assert actions(world) == ["first", "second"]
+    assert world.told_all_that_it_implies()
+
+
 def test_a_payment_that_has_ended_asks_nothing_of_its_payer(world):
     world.row("callback P1 SUCCESS e=1 t=X1")
     world.tell(answer(payer_action="weixin://code"))

@@ -5,7 +5,16 @@ from __future__ import annotations
 from streams.codec import dump
 from streams.domain.decisions import Discrepancy, message_id
 from streams.domain.implied import implied
-from streams.domain.order import MAX_CARDS, MAX_CONFLICTS, MAX_FACTS, MAX_PARKED, MAX_PAYMENTS, MAX_SEEN
+from streams.domain.order import (
+    MAX_ATTEMPTS,
+    MAX_CARDS,
+    MAX_CONFLICTS,
+    MAX_FACTS,
+    MAX_OPERATIONS,
+    MAX_PARKED,
+    MAX_PAYMENTS,
+    MAX_SEEN,
+)
 from tests.support.worlds import World
 
 
@@ -14,6 +23,14 @@ def started() -> World:
     for row in ("create P1", "start P1"):
         world.row(row)
     return world
+
+
+def test_a_bound_is_the_same_in_every_release():
+    """What lies beyond one is refused or forgotten, so under another bound a replay would decide otherwise."""
+    refuse = {"payments": MAX_PAYMENTS, "operations": MAX_OPERATIONS, "attempts": MAX_ATTEMPTS, "waiting": MAX_PARKED}
+    assert refuse == {"payments": 16, "operations": 64, "attempts": 8, "waiting": 16}
+    forget = {"evidence": MAX_SEEN, "discrepancies": MAX_CONFLICTS, "facts": MAX_FACTS, "cards": MAX_CARDS}
+    assert forget == {"evidence": 64, "discrepancies": 64, "facts": 8, "cards": 32}
 
 
 def test_a_flood_of_wrong_amounts_stays_small_and_each_is_told_once():
