@@ -14,11 +14,34 @@ PAID = """
     callback P1 SUCCESS e=S t=X1                    -> applied success PAYING>SUCCESS announced
 """
 CONTRACTS: dict[str, dict[str, Contract]] = {
+    "an answer to a query may say that money came back, one to our wish to close cannot": {
+        "chA": Contract(payment_return_status="CLOSED")
+    },
     "a payment that came back whole cannot be disputed": {"chA": Contract(payment_return_status="BACK")},
     "the card is watched from the moment the payee is done, not before": {"chA": Contract(card_posting_window_s=3600)},
     "a card that should show a refund at once is looked at at once": {"chA": Contract(card_posting_window_s=0)},
+    "a word of failure that means a return after a success has its own meaning before it (R-021)": {
+        "chA": Contract(refund_return_status="FAILED", payment_return_status="CLOSED")
+    },
 }
 CASES: dict[str, str] = {
+    "an answer to a query may say that money came back, one to our wish to close cannot": f"""{PAID}
+    close P1 CLOSED a=-                             -> illegal success-stays SUCCESS ILLEGAL_TRANSITION:high:P1:opened
+    query P1 CLOSED a=-                             -> applied payment-returned SUCCESS PAYMENT_REVERSED:1000
+    """,
+    "a word of failure that means a return after a success has its own meaning before it (R-021)": f"""
+    create P0                                       -> applied created INIT
+    start P0                                        -> applied start INIT>PAYING SUBMIT
+    callback P0 CLOSED e=C t=X0                     -> applied closed PAYING>CLOSED
+    {PAID.strip()}
+    back R1 of=P1 a=100                             -> applied refund-asked REFUNDING REFUND
+    returned R1 of=P1 FAILED a=-                    -> applied failure REFUNDING>FAIL
+    back R2 of=P1 a=100                             -> applied refund-asked REFUNDING REFUND
+    returned R2 of=P1 SUCCESS t=RX a=100            -> applied success REFUNDING>SUCCESS REFUND_SUCCESS:100
+    returned R2 of=P1 FAILED a=-                    -> applied refund-returned SUCCESS>RETURNED REFUND_RETURNED:100
+    returned R2 of=P1 FAILED a=-                    -> stale returned-already RETURNED
+    callback P1 CLOSED e=D t=X1                     -> applied payment-returned SUCCESS PAYMENT_REVERSED:1000
+    """,
     "a paid leg waits for legs that nobody has created yet": """
     create L1 a=300 order_total=1000                -> applied created INIT
     start L1                                        -> applied start INIT>PAYING SUBMIT
