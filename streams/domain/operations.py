@@ -118,6 +118,7 @@ def _refuse(turn: Turn, kind: str, number: str, fact: Fact, detail: str, *, seve
         digest("door", kind, key),
         ref=key,
         payment_no=number,
+        merchant=fact.merchant,
         evidence=fact.ref,
         detail=detail,
         severity=severity,

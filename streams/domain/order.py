@@ -266,6 +266,8 @@ class Conflict(Struct, array_like=True, frozen=True, gc=False):
     opened_at: int = 0
     decided: bool = False
     """People have decided about these facts; the same facts again change nothing."""
+    merchant: str | None = None
+    """Whose payment it is about; also None where an older release opened it."""
 
 
 class CardEntry(Struct, array_like=True, frozen=True, gc=False):

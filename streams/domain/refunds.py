@@ -127,6 +127,7 @@ def _claim(turn: Turn, refund: Operation, claimed: str, fact: Fact) -> bool:
                 digest("reference", claimed),
                 ref=claimed,
                 payment_no=refund.number,
+                merchant=refund.merchant,
                 evidence=fact.ref,
                 detail=f"refund {other.key} has this reference already; {refund.key} needs one of its own",
             )
@@ -214,6 +215,7 @@ def _contest_channel_only(turn: Turn, payment: Payment, ref: str, fact: Fact, am
         digest("channel-only", payment.key, ref),
         ref=ref,
         payment_no=payment.payment_no,
+        merchant=payment.merchant,
         evidence=fact.ref,
         detail=f"the channel gave back {amount} that nobody here asked for; book it, or ask the channel",
     )
@@ -288,6 +290,7 @@ def layers_apart(turn: Turn, refund: Operation) -> None:
         digest("layers", refund.key),
         ref=refund.key,
         payment_no=refund.number,
+        merchant=refund.merchant,
         evidence=refund.key,
         detail="the payee completed the refund and the card shows no posting; ask the processing chain",
     )

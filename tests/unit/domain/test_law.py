@@ -346,7 +346,7 @@ def test_the_severity_of_a_contradiction_only_rises() -> None:
 
 def test_a_settled_discrepancy_may_open_again_under_its_id() -> None:
     turn = Turn(Order("O1"), START, {})
-    facts = {"ref": "E1", "payment_no": "P1", "evidence": "E1", "detail": ""}
+    facts = {"ref": "E1", "payment_no": "P1", "merchant": None, "evidence": "E1", "detail": ""}
     assert turn.contest("UNKNOWN_ORDER", b"facts", **facts)
     turn.settle(b"facts", "E2", "")
     turn.settle(b"facts", "E2", "")
