@@ -89,3 +89,11 @@ def test_what_comes_back_is_opened_again_with_a_deadline_of_its_own():
     world.wind(3600)
     world.row("+60 decide close about=STUCK_UNKNOWN")
     assert life(world, "STUCK_UNKNOWN")[:2] == [(1, "opened", 4.0), (2, "resolved", 4.0)]
+
+
+def test_nothing_is_asked_once_a_person_was_told():
+    """R-056: under a window that ends before the first query, as one may that was shortened meanwhile."""
+    world = unhurried(Contract(query_after_s=(600,), query_window_s=300))
+    world.wind(3600)
+    assert [said.kind for said in world.said if isinstance(said, Discrepancy)] == ["STUCK_UNKNOWN"]
+    assert queries(world) == []

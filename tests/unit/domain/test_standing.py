@@ -89,6 +89,30 @@ def test_a_capture_tells_how_its_payment_stands_too():
     assert (capture.number, capture.kind, capture.payment_no, capture.transaction) == ("C2", "CAPTURE", "P1", "D")
 
 
+def test_a_capture_says_its_one_request_its_key_and_its_schedule_while_it_is_out_and_its_witness_after():
+    hold = (*BEGUN, "callback P1 AUTHORIZED e=1 t=X1", "capture C1 of=P1 a=300")
+    asked = told(last(*hold))["asked"]
+    assert len(asked.pop("idempotency_key")) == 32
+    assert asked == {
+        "attempts": 1, "sends": 1, "next_query_at": "2025-03-03T10:02:00Z", "window_ends_at": "2025-03-04T10:00:00Z",
+    }  # fmt: skip
+    payment, capture = decisions(*hold, "captured C1 of=P1 SUCCESS t=D a=300")[-1].operations
+    assert told(capture) == {
+        "number": "C1", "kind": "CAPTURE", "payment_no": "P1", "channel": "chA", "amount": 300, "currency": "USD",
+        "state": "SUCCESS", "transaction": "D", "evidence": "D", "success_at": "2025-03-03T10:00:00Z",
+        "asked": {"attempts": 1, "sends": 1},
+    }  # fmt: skip
+    assert told(payment.money) == {"captured": 300, "held": 700}
+
+
+def test_a_dispute_tells_how_the_money_of_its_payment_stands():
+    paid = (*BEGUN, "callback P1 SUCCESS e=1 t=X1")
+    assert told(last(*paid).money) == {"captured": 1000}
+    assert told(last(*paid, "dispute P1 OPEN e=2 a=400").money) == {
+        "captured": 1000, "disputed": 400, "dispute": "OPEN",
+    }  # fmt: skip
+
+
 def test_a_refund_shows_its_layers():
     rows = (*BEGUN, "callback P1 SUCCESS e=1 t=X1", "back R1 of=P1 a=300")
     refund = last(*rows, "layer R1 of=P1 merchant COMPLETED e=L1")
@@ -128,6 +152,7 @@ def test_a_refunds_reference_is_the_refunds_own():
     rows = (*BEGUN, "callback P1 SUCCESS e=1 t=X1", "back R1 of=P1 a=300")
     said = heard(*rows, "notice R1 of=P1 PENDING e=2 r=RX t=X1 a=300 reason=odd")
     assert (said.transaction, said.amount, said.reason) == ("RX", 300, "odd")
+    assert heard(*rows, "notice - of=P1 PENDING e=4 t=X1 a=300").transaction == "X1"
     assert heard(*rows, "layer R1 of=P1 card POSTED e=3").event_type == "card"
 
 
