@@ -128,6 +128,17 @@ def test_the_earliest_due_time_wins():
     assert due(world.order) == START + 900_000
 
 
+def test_each_piece_that_waits_in_vain_is_told_in_its_own_time_and_the_others_wait_on():
+    """R-081."""
+    world = World()
+    for number in (1, 2, 3):
+        world.row(f"+10 callback P{number} SUCCESS e=E{number} t=X{number}")
+    told = [world.row(f"+{seconds} tick") for seconds in (86_380, 10, 10)]
+    assert told == [[f"applied park-window-over - UNKNOWN_ORDER:high:E{number}:opened"] for number in (1, 2, 3)]
+    assert world.order is not None
+    assert len(world.order.parked) == 3
+
+
 LAPSED = ("create P1", "start P1", "callback P1 AUTHORIZED e=A t=X1 auth_expires_at=2025-03-03T11:00:00Z", "+3600 tick")
 
 
