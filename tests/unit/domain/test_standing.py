@@ -65,6 +65,11 @@ def test_a_started_payment_says_its_attempt_its_key_and_its_schedule():
     assert asked["lease_ends_at"] > "2025-03-03T10:00:00Z"
 
 
+def test_nothing_is_due_of_a_payment_that_has_ended():
+    asked = last(*BEGUN, "callback P1 SUCCESS e=1 t=X1", contracts=TRUSTED).asked
+    assert told(asked) == {"attempts": 1, "sends": 1}
+
+
 def test_a_refused_attempt_names_its_witness_and_a_paid_one_its_money():
     refused = last(*BEGUN, "submit P1 REFUSED t=W a=-", contracts=TRUSTED)
     assert refused.asked is not None
