@@ -73,6 +73,13 @@ def test_failures_and_transactions_beyond_the_bound_are_still_contested():
     assert len(world.order.payments[0].paid) == MAX_FACTS
 
 
+def test_beyond_the_bound_of_discrepancies_a_word_without_a_key_still_makes_us_ask():
+    world = started()
+    for number in range(MAX_CONFLICTS):
+        world.row(f"callback P1 SUCCESS e=E{number} t=X1 a={number + 1}")
+    assert world.row("callback P1 SUCCESS a=-") == ["conflict no-key PAYING MISSING_DEDUP_KEY:high:P1:opened QUERY"]
+
+
 def test_card_entries_are_bounded():
     world = started()
     world.row("callback P1 SUCCESS e=E1 t=X1")

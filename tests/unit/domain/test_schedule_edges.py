@@ -87,6 +87,23 @@ def test_a_deadline_counts_from_the_opening_and_does_not_move_when_more_is_learn
     assert [hours for _, _, hours in life(world, "LATE_SUCCESS")][-1] == 4.0
 
 
+def test_what_turns_out_to_be_worse_is_not_due_later():
+    """The refusal looked older than the success by the channel's clock, and did not when it was heard again."""
+    world = unhurried()
+    world.row("callback P1 SUCCESS e=1 t=X1 event_time=2025-03-03T10:03:20Z")
+    world.row("query P1 FAILED t=X1")
+    world.row("+300 query P1 FAILED t=X1")
+    assert life(world, "ILLEGAL_TRANSITION") == [(1, "opened", 24.0), (2, "updated", 24.0)]
+
+
+def test_a_silence_that_people_closed_and_a_doubt_after_it_have_a_deadline_each():
+    world = unhurried()
+    world.wind(86_400)
+    for row in ("decide close about=STUCK_UNKNOWN", "query P1 TIMEOUT a=-", "+86400 tick"):
+        world.row(row)
+    assert life(world, "STUCK_UNKNOWN") == [(1, "opened", 4.0), (2, "resolved", 4.0), (3, "opened", 28.0)]
+
+
 def test_what_comes_back_is_opened_again_with_a_deadline_of_its_own():
     world = unhurried(Contract(query_window_s=3600))
     world.row("+1 submit P1 TIMEOUT a=-")

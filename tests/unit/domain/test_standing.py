@@ -137,6 +137,13 @@ def test_what_changes_no_operation_tells_of_none(row: str):
     assert not decisions(*BEGUN, "callback P1 SUCCESS e=1 t=X1", row)[-1].operations
 
 
+def test_what_had_waited_tells_only_of_what_it_changed_itself():
+    """One command may set free what waited for it; each of these decisions is one of its own."""
+    *_, begun, freed = decisions("callback P1 PENDING e=1", "create P1", "start P1")
+    assert [one.number for one in begun.operations] == ["P1"]
+    assert (freed.word, freed.operations) == ("PENDING", ())
+
+
 def test_a_callback_is_kept_as_the_channel_said_it():
     row = (
         "callback P1 SUCCESS e=1 t=X1 a=999 sequence=4 version=7 event_time=2025-03-03T09:59:59Z event_type=paid fee=3"
