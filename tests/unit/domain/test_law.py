@@ -345,22 +345,29 @@ def test_the_severity_of_a_contradiction_only_rises() -> None:
 
 
 def test_what_had_waited_is_remembered_once_in_its_place_with_what_came_of_it() -> None:
+    """Also what has no key, beside an answer, which has none either; and beside what waits on."""
     world = World()
     for row in (
-        "callback P1 PENDING e=1",
+        "create P0",
+        "start P0",
+        "submit P0 PENDING a=-",
+        "callback P9 PENDING e=9",
+        "callback P1 PENDING",
         "callback P1 SUCCESS e=2 t=X1",
         "callback P1 FAILED e=3",
-        "create P1",
+        "create P1 biz_code=other",
         "start P1",
     ):
         world.row(row)
     assert world.order is not None
-    assert [(seen.ref, seen.verdict, seen.rule) for seen in world.order.seen] == [
-        ("1", "applied", "pending"),
-        ("2", "applied", "success"),
-        ("3", "illegal", "success-stays"),
-        ("create-P1", "applied", "created"),
-        ("start-P1", "applied", "start"),
+    assert [(seen.ref, seen.word, seen.verdict, seen.rule) for seen in world.order.seen][2:] == [
+        ("P0", "PENDING", "applied", "pending"),
+        ("9", "PENDING", "parked", "waits-for-payment"),
+        ("P1", "PENDING", "conflict", "no-key"),
+        ("2", "SUCCESS", "applied", "success"),
+        ("3", "FAILED", "illegal", "success-stays"),
+        ("create-P1", "create", "applied", "created"),
+        ("start-P1", "start", "applied", "start"),
     ]
 
 

@@ -92,8 +92,10 @@ def test_what_turns_out_to_be_worse_is_not_due_later():
     world = unhurried()
     world.row("callback P1 SUCCESS e=1 t=X1 event_time=2025-03-03T10:03:20Z")
     world.row("query P1 FAILED t=X1")
+    world.row("callback P1 SUCCESS e=2 t=X1 a=5")
     world.row("+300 query P1 FAILED t=X1")
     assert life(world, "ILLEGAL_TRANSITION") == [(1, "opened", 24.0), (2, "updated", 24.0)]
+    assert world.items() == {("ILLEGAL_TRANSITION", "high", "P1"), ("AMOUNT_MISMATCH", "high", "2")}
 
 
 def test_a_silence_that_people_closed_and_a_doubt_after_it_have_a_deadline_each():
