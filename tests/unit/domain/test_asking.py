@@ -52,6 +52,33 @@ def test_only_a_submit_carries_the_details(world):
     assert [query.details for query in requests(world, "QUERY")][:1] == [{}]
 
 
+@pytest.mark.parametrize(
+    ("row", "verb", "word"),
+    [
+        ("back R1 of=P1 a=300", "REFUND", "SUCCESS"),
+        ("capture R1 of=P1 a=300", "CAPTURE", "AUTHORIZED"),
+        ("void R1 of=P1", "VOID", "AUTHORIZED"),
+    ],
+)
+def test_a_request_of_an_operation_names_the_payment_that_it_is_of(world, row: str, verb: str, word: str):
+    """Channels ask for the payment's own reference and amount beside the refund's."""
+    world.row(f"callback P1 {word} e=1 t=X1")
+    world.row(row)
+    world.wind(600)
+    for asked in (*requests(world, verb), *requests(world, "QUERY")):
+        assert (asked.operation, asked.operation_no, asked.payment_no) == (verb, "R1", "P1")
+        assert (asked.payment_transaction, asked.payment_amount) == ("X1", 1000)
+        assert asked.transaction is None
+    assert len(requests(world, verb)) == 1
+    assert requests(world, "QUERY")
+
+
+def test_a_request_of_a_payment_is_of_no_other(world):
+    [asked] = requests(world, "SUBMIT")
+    assert (asked.operation, asked.operation_no, asked.payment_transaction, asked.payment_amount) == (None,) * 4
+    assert asked.not_after is not None
+
+
 def test_another_attempt_has_details_of_its_own(world):
     world.tell(answer(status="REFUSED", error_class="refused"))
     world.contracts = {"chA": Contract(), "chB": Contract()}
