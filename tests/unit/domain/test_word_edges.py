@@ -58,6 +58,10 @@ CASES: dict[str, str] = {
     query P2 NOT_SENT a=-                           -> applied unknown PAYING>UNKNOWN
     callback P2 NOT_SENT e=N a=-                    -> conflict not-mapped UNKNOWN STATUS_UNMAPPED:high:N:opened
     """,
+    "that it was paid already makes us ask at once, and is no doubt and no success (R-002)": f"""{STARTED}
+    submit P1 ALREADY_PAID a=-                      -> applied pending PAYING QUERY
+    close P1 ALREADY_PAID a=-                       -> applied pending PAYING QUERY
+    """,
     "two answers that deny a success are two, the same one again is not": f"""{PAID}
     query P1 FAILED a=-                             -> illegal success-stays SUCCESS ILLEGAL_TRANSITION:high:P1:opened
     submit P1 FAILED a=-                            -> illegal success-stays SUCCESS ILLEGAL_TRANSITION:high:P1:opened
