@@ -161,6 +161,7 @@ def test_what_people_decided_stays_decided_on_a_stub():
     world = aged(*rows)
     (conflict,) = order(world).conflicts
     assert (conflict.revision, conflict.decided, conflict.ref, conflict.kind) == (2, True, "", "")
+    assert (conflict.opened_at, conflict.payment_no, conflict.merchant, conflict.severity) == (0, None, None, "")
     assert world.row("callback P1 FAILED e=2 t=X1") == ["duplicate same-key-same-payload SUCCESS"]
     assert not world.items()
 

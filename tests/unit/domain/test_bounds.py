@@ -102,6 +102,19 @@ def test_evidence_that_was_forgotten_while_parked_is_still_heard():
     assert "applied success PAYING>SUCCESS announced" in world.row("start P1")[1]
 
 
+def test_a_person_is_told_that_the_refund_appeared_though_what_spoke_of_it_was_forgotten():
+    """R-081."""
+    world = started()
+    world.row("callback P1 SUCCESS e=E t=X1")
+    world.row("layer R1 of=P1 merchant PROCESSING e=L")
+    for number in range(MAX_SEEN):
+        world.row(f"callback P1 PENDING e=F{number}")
+    world.wind(86_400)
+    assert [kind for kind, _, _ in world.items()] == ["UNKNOWN_ORDER"]
+    assert world.row("back R1 of=P1 a=100")[-1].startswith("applied layer REFUNDING UNKNOWN_ORDER:high:")
+    assert not world.items()
+
+
 def test_a_card_entry_that_comes_again_after_its_key_was_forgotten_is_kept_once():
     """R-219: the same card entry synced twice is booked once."""
     world = started()
