@@ -119,9 +119,12 @@ def _second(turn: Turn, refund: Operation, claimed: str, fact: Fact) -> Ruling:
 
 
 def _claim(turn: Turn, refund: Operation, claimed: str, fact: Fact) -> bool:
-    """Whether this reference may stand for this refund: no other refund of the order has it."""
+    """Whether this reference may stand for this refund: no other refund of the order at the same account has it."""
+    account = refund.merchant, refund.channel
     for other in turn.order.operations:
-        if other is not refund and other.kind == "REFUND" and other.transaction == claimed:
+        if other.kind != "REFUND" or other is refund or (other.merchant, other.channel) != account:
+            continue
+        if other.transaction == claimed:
             turn.contest(
                 "REFERENCE_ALREADY_LINKED",
                 digest("reference", claimed),

@@ -140,6 +140,34 @@ def test_the_table_holds(title: str) -> None:
     assert world.told_all_that_it_implies()
 
 
+@pytest.mark.parametrize("field", ["channel=chB", "merchant=M2"])
+def test_equal_references_at_two_accounts_stand_for_two_refunds(field: str) -> None:
+    """Each channel counts its refunds by itself."""
+    world = World()
+    for number, more in ((1, ""), (2, field)):
+        merchant = more if "merchant" in more else ""
+        for row in (
+            f"create P{number} biz_code=b{number} {more}",
+            f"start P{number} {more}",
+            f"callback P{number} SUCCESS e=S{number} t=X{number} {more}",
+            f"back R{number} of=P{number} a=100 {merchant}",
+        ):
+            world.row(row)
+        [outcome] = world.row(f"returned R{number} of=P{number} SUCCESS t=7 a=100 {more}")
+        assert outcome == "applied success REFUNDING>SUCCESS REFUND_SUCCESS:100"
+    assert not world.items()
+
+
+def test_two_refunds_at_one_account_have_two_references() -> None:
+    world = World()
+    for row in ("create P1", "start P1", "callback P1 SUCCESS e=S t=X1", "back R1 of=P1 a=100", "back R2 of=P1 a=100"):
+        world.row(row)
+    world.row("returned R1 of=P1 SUCCESS t=7 a=100")
+    assert world.row("returned R2 of=P1 SUCCESS t=7 a=100") == [
+        "conflict reference-linked REFUNDING>UNKNOWN REFERENCE_ALREADY_LINKED:high:7:opened"
+    ]
+
+
 def test_beyond_the_bound_the_last_refund_of_a_channel_grows() -> None:
     world = World()
     for row in ("create P1", "start P1", "callback P1 SUCCESS e=S t=X1"):
