@@ -200,3 +200,18 @@ def test_a_dispute_takes_the_money_once_and_only_a_win_brings_it_back(
         world.row(f"dispute P1 {word} e={word} a=600")
     posted = [one for message in world.said for one in getattr(message, "ledger", ())]
     assert [(one.dr, one.cr, one.amount) for one in posted][1:] == entries
+
+
+@pytest.mark.parametrize("shown", ["", "PENDING"])
+def test_the_cards_own_entry_posts_what_it_showed_as_pending_or_not_at_all(shown: str) -> None:
+    """R-211: by its reference, and only until the card says more."""
+    world = World()
+    for row in (
+        "create P1", "start P1", "callback P1 SUCCESS e=S t=X1", "back R1 of=P1 a=100", "returned R1 of=P1 SUCCESS t=RX a=100",
+        *([f"layer R1 of=P1 card {shown} e=1"] if shown else []), "refunded P1 e=C t=RX a=100",
+    ):  # fmt: skip
+        world.row(row)
+    assert world.order is not None
+    [refund] = world.order.operations
+    assert refund.layers is not None
+    assert refund.layers.card == "POSTED"
