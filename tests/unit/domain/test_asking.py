@@ -79,6 +79,17 @@ def test_a_request_of_a_payment_is_of_no_other(world):
     assert asked.not_after is not None
 
 
+@pytest.mark.parametrize(("lease_s", "may_s"), [(60, 60), (899, 899), (901, 900)])
+def test_no_connector_submits_after_the_lease_nor_after_the_payment_has_expired(lease_s: int, may_s: int):
+    """R-064: what is not found after that was not sent."""
+    world = World({"chA": Contract(lease_s=lease_s)})
+    world.row("create P1")
+    world.row("start P1")
+    [asked] = requests(world, "SUBMIT")
+    assert asked.not_after is not None
+    assert (asked.not_after - asked.decided_at).total_seconds() == may_s
+
+
 def test_another_attempt_has_details_of_its_own(world):
     world.tell(answer(status="REFUSED", error_class="refused"))
     world.contracts = {"chA": Contract(), "chB": Contract()}
