@@ -338,9 +338,7 @@ def closing_at(payment: Payment) -> int | None:
 
 def lapses_at(order: Order, payment: Payment) -> int | None:
     """When an authorisation lapses: never under a capture whose result is still out."""
-    if payment.funds is None or payment.funds.lapses_at is None:
-        return None
     for operation in order.operations:
         if operation.kind == "CAPTURE" and operation.state in OPEN and operation.of(payment):
             return None
-    return payment.funds.lapses_at
+    return payment.money.lapses_at

@@ -215,3 +215,19 @@ def test_the_cards_own_entry_posts_what_it_showed_as_pending_or_not_at_all(shown
     [refund] = world.order.operations
     assert refund.layers is not None
     assert refund.layers.card == "POSTED"
+
+
+@pytest.mark.parametrize(("second", "merchant"), [("P2", ""), ("P1", "merchant=m2")])
+def test_what_goes_back_of_one_payment_is_not_taken_from_another(second: str, merchant: str) -> None:
+    """R-015: nor from one of another merchant under the same number."""
+    world = World()
+    for number, more in (("P1", ""), (second, merchant)):
+        name = f"{number}{more[-2:]}"
+        for row in (
+            f"create {number} command_id=c-{name} biz_code={name} {more}", f"start {number} command_id=s-{name} {more}",
+            f"callback {number} SUCCESS e={name} t=X-{name} {more}",
+        ):  # fmt: skip
+            world.row(row)
+    for number, of, more in (("R1", "P1", ""), ("R2", second, merchant)):
+        assert world.row(f"back {number} of={of} {more}") == ["applied refund-asked REFUNDING REFUND"]
+        assert world.row(f"back more-{number} of={of} a=1 {more}")[0].startswith("refused over-refund")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from msgspec import Struct, structs
+from msgspec import Struct, structs, to_builtins
 
 from streams.domain import contract, decisions, events, facts, layers, order
 
@@ -44,6 +44,12 @@ def test_no_value_can_stand_under_the_wrong_name(name: str):
     """An amount is no fee and a payment's number no order's."""
     with pytest.raises(TypeError, match="positional"):
         SHAPES[name]("x")
+
+
+@pytest.mark.parametrize("name", [one for one in SHAPES if one.startswith(("order.", "layers."))])
+def test_what_is_stored_is_a_row_and_names_no_field(name: str):
+    """It is written at every event, and a field that a later release adds at its end has a default in what is stored."""
+    assert isinstance(to_builtins(blank(name)), list)
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
