@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec import structs
 
 from streams.domain.contract import Contract
-from streams.domain.decisions import Decision, Message, OperationUpdate
+from streams.domain.decisions import Decision, Discrepancy, Message, OperationUpdate
 from streams.domain.identity import discrepancy_id
+from streams.domain.order import Conflict
 from tests.support.worlds import World
 
 LATE = ("create P1", "start P1", "callback P1 FAILED e=F", "callback P1 SUCCESS e=S t=X1")
@@ -192,6 +193,8 @@ def test_two_merchants_refunds_of_one_number_are_told_apart() -> None:
 def test_what_an_older_release_opened_is_still_settled_by_its_number() -> None:
     world = played(*(f"{row} merchant=m1" for row in LATE))
     assert world.order is not None
-    bare = tuple(structs.replace(one, merchant=None) for one in world.order.conflicts)
-    world.order.conflicts = bare
-    assert world.row("decide refund about=LATE_SUCCESS refund_no=R1")[0].startswith("applied decided-refund")
+    [late] = world.order.conflicts
+    world.order.conflicts = (Conflict(*structs.astuple(late)[:7]),)
+    assert world.row("+60 decide refund about=LATE_SUCCESS refund_no=R1")[0].startswith("applied decided-refund")
+    told = [one for one in world.said if isinstance(one, Discrepancy)][-1]
+    assert (told.deadline - told.decided_at).total_seconds() == 4 * 3600

@@ -17,6 +17,7 @@ CONTRACTS: dict[str, dict[str, Contract]] = {
     "an answer to a query may say that money came back, one to our wish to close cannot": {
         "chA": Contract(payment_return_status="CLOSED")
     },
+    "the smallest payment that came back is told of": {"chA": Contract(payment_return_status="BACK")},
     "a payment that came back whole cannot be disputed": {"chA": Contract(payment_return_status="BACK")},
     "the card is watched from the moment the payee is done, not before": {"chA": Contract(card_posting_window_s=3600)},
     "a card that should show a refund at once is looked at at once": {"chA": Contract(card_posting_window_s=0)},
@@ -123,6 +124,12 @@ CASES: dict[str, str] = {
     notice - of=P1 SUCCESS e=N r=RX a=300           -> conflict channel-refund SUCCESS CHANNEL_ONLY:high:RX:opened
     dispute P1 OPEN e=1 a=701                       -> conflict money-was-refunded SUCCESS REFUND_AND_DISPUTE:high:1:opened
     dispute P1 OPEN e=2 a=700                       -> applied dispute-open SUCCESS
+    """,
+    "the smallest payment that came back is told of": """
+    create P1 a=1                                   -> applied created INIT
+    start P1                                        -> applied start INIT>PAYING SUBMIT
+    callback P1 SUCCESS e=S t=X1 a=1                -> applied success PAYING>SUCCESS announced
+    callback P1 BACK e=B t=X1 a=1                   -> applied payment-returned SUCCESS PAYMENT_REVERSED:1
     """,
     "a payment that came back whole cannot be disputed": f"""{PAID}
     callback P1 BACK e=B t=X1                       -> applied payment-returned SUCCESS PAYMENT_REVERSED:1000

@@ -74,6 +74,9 @@ def test_a_refused_attempt_names_its_witness_and_a_paid_one_its_money():
     refused = last(*BEGUN, "submit P1 REFUSED t=W a=-", contracts=TRUSTED)
     assert refused.asked is not None
     assert refused.asked.refused_by == "W"
+    again = last(*BEGUN, "submit P1 REFUSED t=W a=-", "retry P1", contracts=TRUSTED)
+    assert again.asked is not None
+    assert (again.asked.attempts, again.asked.refused_by) == (2, None)
     paid = last(*BEGUN, "callback P1 SUCCESS e=1 t=X1 fee=3 version=2")
     assert (paid.state, paid.transaction, paid.evidence, paid.announced, paid.fee, paid.version) == (
         "SUCCESS", "X1", "1", True, 3, 2,
