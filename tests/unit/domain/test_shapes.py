@@ -6,7 +6,9 @@ The law makes these by the hundred for every event, so none may cost the garbage
 from __future__ import annotations
 
 import inspect
+from typing import get_args
 
+import msgspec
 import pytest
 from msgspec import Struct, structs, to_builtins
 
@@ -55,3 +57,15 @@ def test_what_is_stored_is_a_row_and_names_no_field(name: str):
 @pytest.mark.parametrize("name", sorted(SHAPES))
 def test_the_collector_never_visits_what_the_law_makes(name: str):
     assert SHAPES[name].__struct_config__.gc is False
+
+
+def test_every_id_of_every_event_may_come_as_a_number():
+    """Connectors of many makers write an order's number as one; what is no id stays what it is."""
+    spoken = get_args(events.Command) + get_args(events.Evidence)
+    ids = {
+        field.encode_name
+        for shape in spoken
+        for field in msgspec.inspect.type_info(shape).fields
+        if "opaque text" in repr(field.type)
+    }
+    assert ids == events.ID_FIELDS
