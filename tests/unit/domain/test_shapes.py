@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec import Struct, structs, to_builtins
 
-from streams.domain import contract, decisions, events, facts, layers, order
+from streams.domain import contract, decisions, events, facts, layers, order, story, why
 
 ROOMS = (contract, decisions, events, facts, layers, order)
 SHAPES = {
@@ -23,6 +23,10 @@ SHAPES = {
 }
 GROWING = {"order.Order", "order.Payment", "order.Operation"}
 """What a turn copies first and then works on."""
+TOLD = [
+    *(story.Awaited, story.Piece, story.PaymentStory, story.OperationStory, story.OpenItem, story.Story),
+    *(why.Open, why.Ended, why.Why),
+]
 PLACED = {f"decisions.{name}" for name in ("LedgerEntry", "Said", "Asked", "Money", "Shown", "Standing")}
 """What the law reads off a state, in order. All else of these rooms is filled by name."""
 NAMED = ("contract.", "events.", "decisions.")
@@ -39,6 +43,13 @@ def test_what_was_said_or_promised_cannot_be_changed_afterwards(name: str):
     one = blank(name)
     with pytest.raises(AttributeError, match="immutable"):
         setattr(one, structs.fields(type(one))[0].name, "y")
+
+
+@pytest.mark.parametrize("shape", TOLD)
+def test_what_is_told_to_a_person_cannot_be_changed_on_the_way(shape: type[Struct]):
+    one = shape(**{field.name: "x" for field in structs.fields(shape)})
+    with pytest.raises(AttributeError, match="immutable"):
+        setattr(one, structs.fields(shape)[0].name, "y")
 
 
 @pytest.mark.parametrize("name", [one for one in SHAPES if one.startswith(NAMED) and one not in PLACED])
