@@ -165,12 +165,13 @@ def test_equal_references_at_two_accounts_stand_for_two_refunds(field: str) -> N
     assert not world.items()
 
 
-def test_two_refunds_at_one_account_have_two_references() -> None:
+@pytest.mark.parametrize(("first", "second"), [("R1", "R2"), ("R2", "R1")])
+def test_two_refunds_at_one_account_have_two_references(first: str, second: str) -> None:
     world = World()
     for row in ("create P1", "start P1", "callback P1 SUCCESS e=S t=X1", "back R1 of=P1 a=100", "back R2 of=P1 a=100"):
         world.row(row)
-    world.row("returned R1 of=P1 SUCCESS t=7 a=100")
-    assert world.row("returned R2 of=P1 SUCCESS t=7 a=100") == [
+    world.row(f"returned {first} of=P1 SUCCESS t=7 a=100")
+    assert world.row(f"returned {second} of=P1 SUCCESS t=7 a=100") == [
         "conflict reference-linked REFUNDING>UNKNOWN REFERENCE_ALREADY_LINKED:high:7:opened"
     ]
 
