@@ -79,7 +79,7 @@ def thin(order: Order) -> Order:
 
 def _bare(conflict: Conflict) -> Conflict:
     """Of a resolved discrepancy: that it was there, how often it was told, and whether people have decided about its facts."""
-    return structs.replace(conflict, kind="", severity="", ref="", payment_no=None, opened_at=0)
+    return structs.replace(conflict, kind="", severity="", ref="", payment_no=None, opened_at=0, merchant=None)
 
 
 def _entry(seen: Seen) -> bytes:

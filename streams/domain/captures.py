@@ -11,7 +11,6 @@ from msgspec import structs
 
 from streams.domain import ledger, legs
 from streams.domain.order import NOTHING, Funds, Operation, Payment, Refusal
-from streams.domain.schedule import await_final
 from streams.domain.tables import AUTHORIZED, MACHINE, MACHINES, OPERATION_WORDS, SUCCESS, UNPAID
 from streams.domain.turn import Ruling, Turn
 from streams.domain.words import (
@@ -115,7 +114,6 @@ def release(turn: Turn, payment: Payment, fact: Fact) -> Ruling:
     if before == AUTHORIZED:
         keep_refusal(payment, Refusal(fact_id(fact), fact.ref, "high"))
         payment.evidence = fact.evidence
-        await_final(turn, payment, fact.ref)
         turn.enter(payment, MACHINE[before]["released"], before)
     let_go(turn, payment, fact.evidence)
     if payment.state != before:

@@ -109,6 +109,7 @@ def _contest(turn: Turn, payment: Payment | None, fact: Fact, kind: str, detail:
         digest("card", kind, fact.key),
         ref=fact.ref,
         payment_no=None if payment is None else payment.payment_no,
+        merchant=fact.merchant,
         evidence=fact.ref,
         detail=detail,
     )

@@ -52,6 +52,7 @@ def invalid_amount(turn: Turn, key: str, fact: Fact, amount: int) -> None:
         digest("door", key),
         ref=key,
         payment_no=fact.payment_no,
+        merchant=fact.merchant,
         evidence=fact.ref,
         detail=f"amount is {amount}; send a positive integer of minor units",
         severity="info",

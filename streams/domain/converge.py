@@ -188,6 +188,7 @@ def _again(turn: Turn, target: Target | None, known: Seen, fact: Fact) -> Ruling
         identity.digest("payload", fact.key),
         ref=known.ref,
         payment_no=fact.payment_no or None,
+        merchant=fact.merchant,
         evidence=fact.ref,
         detail=f"{known.ref} was delivered with {known.payload.hex()} first and says {fact.payload.hex()} now",
     )

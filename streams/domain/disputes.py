@@ -41,6 +41,7 @@ def judge(turn: Turn, payment: Payment, event: Dispute, fact: Fact) -> Ruling:
             digest("refund-and-dispute", payment.key, fact_id(fact)),
             ref=fact.ref,
             payment_no=payment.payment_no,
+            merchant=payment.merchant,
             evidence=fact.ref,
             detail=f"{event.amount} is disputed of money that was refunded; contest the dispute, or stop the refund",
         )
@@ -74,6 +75,7 @@ def _again(turn: Turn, payment: Payment, funds: Funds, event: Dispute, fact: Fac
         digest("won-and-lost", payment.key),
         ref=fact.ref,
         payment_no=payment.payment_no,
+        merchant=payment.merchant,
         evidence=fact.ref,
         detail=f"the dispute was {funds.dispute} and is said to be {event.status}; ask the channel",
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def may_submit(turn: Turn, payment: Payment, channel: str) -> Ruling | None:
     """None: a new attempt may be made at `channel`. Else the refusal, the first that holds."""
     move = "start" if payment.state == INIT else "retry"
-    if MACHINE[payment.state].get(move) is None or (move == "retry" and payment.attempts == 0):
+    if MACHINE[payment.state].get(move) is None:
         return Ruling("refused", "not-init", f"payment {payment.key} is {payment.state}")
     refusal = others(turn, payment)
     if refusal is None and move == "retry":

@@ -49,6 +49,7 @@ def _contest_duplicates(turn: Turn, payment: Payment, others: list[Payment], fac
                 both_paid(other, payment),
                 ref=payment.key,
                 payment_no=payment.payment_no,
+                merchant=payment.merchant,
                 evidence=fact.ref,
                 detail=f"payments {other.key} and {payment.key} are both paid; return one of them",
             )
@@ -102,6 +103,7 @@ def _contest_part(turn: Turn, payment: Payment, group: list[Payment], evidence: 
             part(payment),
             ref=turn.order.order_id,
             payment_no=payment.payment_no,
+            merchant=payment.merchant,
             evidence=evidence,
             detail=f"the legs brought {brought} of {payment.money.total}; return it, or ask for the rest",
         )

@@ -88,6 +88,7 @@ def _contest(turn: Turn, other: Payment, payment: Payment, event: Callback | Ans
         digest("transaction", payment.merchant, event.channel, event.transaction),
         ref=str(event.transaction),
         payment_no=payment.payment_no,
+        merchant=payment.merchant,
         evidence=fact.ref,
         detail=f"{event.channel} names this transaction for {other.key} and for {payment.key}; it can pay only one of them",
     )

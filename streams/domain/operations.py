@@ -32,18 +32,21 @@ def capture(turn: Turn, command: CapturePayment, fact: Fact) -> Ruling:
     if command.amount <= 0:
         invalid_amount(turn, operation_key(command.capture_no, fact.merchant), fact, command.amount)
         return Ruling("refused", "amount-not-positive", f"amount is {command.amount}")
-    room = 0
-    if payment is not None:
-        funds = payment.money
-        percent = turn.contract(payment.channel).overcapture_pct.get(funds.category or "", 0)
-        room = balance.capturable(funds, percent) - balance.in_flight(turn.order, payment)
+    room = 0 if payment is None else _room(turn, payment)
     if payment is None or command.amount > room:
-        detail = f"{command.amount} is more than the {max(room, 0)} that may be captured; ask for less"
+        detail = f"{command.amount} is more than the {room} that may be captured; ask for less"
         _refuse(turn, "OVER_CAPTURE", command.capture_no, fact, detail, severity="info")
         return Ruling("refused", "over-capture", detail)
     if command.currency != payment.currency:
         return _other_currency(command.currency, payment)
     return _open(turn, payment, command.capture_no, "CAPTURE", command.amount)
+
+
+def _room(turn: Turn, payment: Payment) -> int:
+    """What may still be captured: of the hold and its tolerance, what no request asks for yet."""
+    funds = payment.money
+    percent = turn.contract(payment.channel).overcapture_pct.get(funds.category or "", 0)
+    return max(balance.capturable(funds, percent) - balance.in_flight(turn.order, payment), 0)
 
 
 def void(turn: Turn, command: VoidPayment, fact: Fact) -> Ruling:
@@ -118,6 +121,7 @@ def _refuse(turn: Turn, kind: str, number: str, fact: Fact, detail: str, *, seve
         digest("door", kind, key),
         ref=key,
         payment_no=number,
+        merchant=fact.merchant,
         evidence=fact.ref,
         detail=detail,
         severity=severity,

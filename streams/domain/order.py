@@ -266,6 +266,8 @@ class Conflict(Struct, array_like=True, frozen=True, gc=False):
     opened_at: int = 0
     decided: bool = False
     """People have decided about these facts; the same facts again change nothing."""
+    merchant: str | None = None
+    """Whose payment it is about; also None where an older release opened it."""
 
 
 class CardEntry(Struct, array_like=True, frozen=True, gc=False):
@@ -336,9 +338,7 @@ def closing_at(payment: Payment) -> int | None:
 
 def lapses_at(order: Order, payment: Payment) -> int | None:
     """When an authorisation lapses: never under a capture whose result is still out."""
-    if payment.funds is None or payment.funds.lapses_at is None:
-        return None
     for operation in order.operations:
         if operation.kind == "CAPTURE" and operation.state in OPEN and operation.of(payment):
             return None
-    return payment.funds.lapses_at
+    return payment.money.lapses_at

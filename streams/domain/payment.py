@@ -169,7 +169,7 @@ def _success(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact,
     transaction = event.transaction
     if not transaction or event.amount is None or event.currency is None:
         return doubt(turn, payment, fact, INCOMPLETE)
-    free = len(turn.order.payments) == 1 or links.claim(turn, payment, event, fact)
+    free = links.claim(turn, payment, event, fact)
     if after is None and before != SUCCESS:
         contest_success(turn, payment, transaction, fact, channel=links.elsewhere(payment, event))
         return Ruling("illegal", "late-success")

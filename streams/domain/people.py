@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from streams.domain import gate, identity, ledger, legs, links, operations
+from streams.domain.order import Payment
 from streams.domain.tables import COMES_BACK, EXITS, SUCCESS
 from streams.domain.turn import Ruling, Turn
 
 if TYPE_CHECKING:
     from streams.domain.events import Resolve
     from streams.domain.facts import Fact
-    from streams.domain.order import Conflict, Funds, Payment
+    from streams.domain.order import Conflict, Funds, Target
 
 
 def resolve(turn: Turn, command: Resolve, _: Fact) -> Ruling:
@@ -50,13 +51,13 @@ def _unfit(conflict: Conflict, command: Resolve) -> Ruling | None:
 
 def _act(turn: Turn, conflict: Conflict, command: Resolve) -> Ruling | None:
     payment = _payment(turn, conflict)
-    late = 0 if payment is None else _late(turn, payment)
+    if payment is None:
+        return None if command.action == "close" else _not_a_payment(conflict)
+    late = _late(turn, payment)
     if command.action == "close":
         if late and "fulfil" in EXITS.get(conflict.kind, frozenset()):
             return Ruling("refused", "money-waits", "decide about the money first: refund or fulfil")
         return None
-    if payment is None:
-        return Ruling("refused", "payment-not-found", f"{conflict.payment_no} is not a payment of this order")
     if command.action == "book":
         return _book(turn, payment, conflict)
     if not late:
@@ -64,15 +65,18 @@ def _act(turn: Turn, conflict: Conflict, command: Resolve) -> Ruling | None:
     return (_fulfil if command.action == "fulfil" else _refund)(turn, payment, late, command)
 
 
+def _not_a_payment(conflict: Conflict) -> Ruling:
+    return Ruling("refused", "payment-not-found", f"{conflict.payment_no} is not a payment of this order")
+
+
 def _payment(turn: Turn, conflict: Conflict) -> Payment | None:
     """The payment it is about, or whose refund it is about."""
-    for payment in turn.order.payments:
-        if payment.payment_no == conflict.payment_no:
-            return payment
-    for operation in turn.order.operations:
-        if operation.number == conflict.payment_no:
-            return turn.parent(operation)
-    return None
+    number = conflict.payment_no or ""
+    about = turn.find(number, conflict.merchant)
+    if about is None:  # an older release opened it and named no merchant: the first of that number, as then
+        every: tuple[Target, ...] = (*turn.order.payments, *turn.order.operations)
+        about = next((one for one in every if one.number == number), None)
+    return about if about is None or isinstance(about, Payment) else turn.parent(about)
 
 
 def _late(turn: Turn, payment: Payment) -> int:

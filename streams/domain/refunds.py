@@ -119,14 +119,18 @@ def _second(turn: Turn, refund: Operation, claimed: str, fact: Fact) -> Ruling:
 
 
 def _claim(turn: Turn, refund: Operation, claimed: str, fact: Fact) -> bool:
-    """Whether this reference may stand for this refund: no other refund of the order has it."""
+    """Whether this reference may stand for this refund: no other refund of the order at the same account has it."""
+    account = refund.merchant, refund.channel
     for other in turn.order.operations:
-        if other is not refund and other.kind == "REFUND" and other.transaction == claimed:
+        if other.kind != "REFUND" or other is refund or (other.merchant, other.channel) != account:
+            continue
+        if other.transaction == claimed:
             turn.contest(
                 "REFERENCE_ALREADY_LINKED",
                 digest("reference", claimed),
                 ref=claimed,
                 payment_no=refund.number,
+                merchant=refund.merchant,
                 evidence=fact.ref,
                 detail=f"refund {other.key} has this reference already; {refund.key} needs one of its own",
             )
@@ -214,6 +218,7 @@ def _contest_channel_only(turn: Turn, payment: Payment, ref: str, fact: Fact, am
         digest("channel-only", payment.key, ref),
         ref=ref,
         payment_no=payment.payment_no,
+        merchant=payment.merchant,
         evidence=fact.ref,
         detail=f"the channel gave back {amount} that nobody here asked for; book it, or ask the channel",
     )
@@ -288,6 +293,7 @@ def layers_apart(turn: Turn, refund: Operation) -> None:
         digest("layers", refund.key),
         ref=refund.key,
         payment_no=refund.number,
+        merchant=refund.merchant,
         evidence=refund.key,
         detail="the payee completed the refund and the card shows no posting; ask the processing chain",
     )

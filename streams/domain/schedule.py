@@ -87,14 +87,14 @@ def start_clock(turn: Turn, payment: Payment) -> None:
     payment.started_at = turn.at
     payment.polls = 0
     _first_query(turn, payment, contract)
-    payment.stuck_at = turn.at + contract.query_window_s * SECOND_MS if contract.silence_is_stuck else None
+    told = contract.silence_is_stuck or payment.state == UNKNOWN  # another attempt does not take the doubt away
+    payment.stuck_at = turn.at + contract.query_window_s * SECOND_MS if told else None
     payment.resend_at = turn.at + contract.lease_s * SECOND_MS if contract.resubmits else None
 
 
 def start_operation(turn: Turn, operation: Operation) -> None:
     """The request of a capture, void or refund leaves."""
     contract = turn.contract(operation.channel)
-    operation.started_at = turn.at
     _first_query(turn, operation, contract)
     operation.stuck_at = turn.at + window_s(operation, contract) * SECOND_MS if contract.silence_is_stuck else None
 
@@ -139,13 +139,12 @@ def next_query(turn: Turn, target: Target) -> int | None:
         jitter = int.from_bytes(digest("jitter", target.key, target.polls)[:4], "big")
         moment = turn.at + distance + jitter % (distance * contract.query_jitter_pct // 100 + 1)
     moment = max(moment, turn.at + min(after[0] * SECOND_MS, MINUTE_MS))
-    return moment if moment < _window_ends(turn, target, contract) else None
+    return moment if moment < _window_ends(target, contract) else None
 
 
-def _window_ends(turn: Turn, target: Target, contract: Contract) -> int:
+def _window_ends(target: Target, contract: Contract) -> int:
     """Silence alone does not stretch the window beyond its length from the start."""
     if target.stuck_at is not None:
         return target.stuck_at
     assert target.started_at is not None
-    since = turn.at if target.state == UNKNOWN else target.started_at
-    return since + window_s(target, contract) * SECOND_MS
+    return target.started_at + window_s(target, contract) * SECOND_MS

@@ -16,7 +16,7 @@ from streams.domain.moment import moment
 from streams.domain.order import Conflict, Operation, Order, Parked, Payment, Target, lapses_at, pressing
 from streams.domain.rules import RULES
 from streams.domain.schedule import ref_of
-from streams.domain.tables import AUTHORIZED, INIT, KINDS, OPEN, SUCCESS
+from streams.domain.tables import AUTHORIZED, INIT, KINDS, OPEN
 from streams.domain.turn import HOUR_MS
 
 
@@ -160,7 +160,7 @@ def _payment(order: Order, payment: Payment) -> PaymentStory:
         awaited=_awaited(order, payment),
         captured=funds.captured,
         held=funds.hold,
-        refundable=balance.refundable(order, payment) if payment.state == SUCCESS else 0,
+        refundable=balance.refundable(order, payment),
     )
 
 

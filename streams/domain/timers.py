@@ -154,6 +154,7 @@ def _window_over(turn: Turn, target: Target) -> None:
         stuck(target),
         ref=target.key,
         payment_no=target.number,
+        merchant=target.merchant,
         evidence=target.key,
         detail=f"no final word from {target.channel} in the query window; ask the channel's support",
     )
@@ -175,6 +176,7 @@ def contest_unknown_order(turn: Turn, parked: Parked, ref: str) -> None:
         unknown_order(parked),
         ref=ref,
         payment_no=None,
+        merchant=None,
         evidence=ref,
         detail="the channel speaks of an operation that was never started here",
     )

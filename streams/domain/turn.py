@@ -238,6 +238,7 @@ class Turn:
         *,
         ref: str,
         payment_no: str | None,
+        merchant: str | None,
         evidence: str,
         detail: str,
         severity: Severity | None = None,
@@ -245,19 +246,18 @@ class Turn:
         """Raise a discrepancy over the facts named by `conflict`; False if it stood already. Severity only ever rises."""
         order = self.order
         severity = severity or KINDS[kind].severity
-        revision, status = 1, "opened"
+        status = "opened"
+        entry = Conflict(conflict, 1, True, kind, severity, ref, payment_no, self.at, merchant=merchant)  # noqa: FBT003  a row of the state
         for index, known in enumerate(order.conflicts):
             if known.id == conflict:
                 if known.decided or (known.open and severity in {known.severity, "info"}):
                     return False
                 status = "updated" if known.open else "opened"
-                revision = known.revision + 1
                 since = known.opened_at if known.open else self.at
-                entry = Conflict(conflict, revision, True, kind, severity, ref, payment_no, since)  # noqa: FBT003  a row of the state
+                entry = structs.replace(entry, revision=known.revision + 1, opened_at=since)
                 order.conflicts = (*order.conflicts[:index], entry, *order.conflicts[index + 1 :])
                 break
         else:
-            entry = Conflict(conflict, 1, True, kind, severity, ref, payment_no, self.at)  # noqa: FBT003  a row of the state
             if len(order.conflicts) < MAX_CONFLICTS:
                 order.conflicts = (*order.conflicts, entry)
             else:

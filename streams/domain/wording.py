@@ -244,7 +244,6 @@ def _case_of_refused(layers: Layers) -> str:
 
 
 WHO: Final[Mapping[str, Owner]] = {
-    "nothing": "MERCHANT",
     "card-pending": "ISSUER",
     "card-pending-only": "ISSUER",
     "rejected": "MERCHANT",

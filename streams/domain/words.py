@@ -63,6 +63,7 @@ def refuse_test_mode(turn: Turn, fact: Fact) -> Ruling:
         digest("test-mode", fact.key or fact.payload),
         ref=fact.ref,
         payment_no=fact.payment_no,
+        merchant=fact.merchant,
         evidence=fact.ref,
         detail="livemode is false; point the channel's test endpoint elsewhere",
     )
@@ -76,6 +77,7 @@ def keyless(turn: Turn, target: Target, fact: Fact) -> Ruling:
         digest("no-key", target.key),
         ref=target.key,
         payment_no=target.number,
+        merchant=target.merchant,
         evidence=fact.ref,
         detail="event_id and transaction are both absent; send at least one of them",
     )
@@ -90,6 +92,7 @@ def unmapped(turn: Turn, target: Target, fact: Fact, detail: str) -> None:
         digest("unmapped", fact_id(fact)),
         ref=fact.ref,
         payment_no=target.number,
+        merchant=target.merchant,
         evidence=fact.ref,
         detail=detail,
     )
@@ -183,6 +186,7 @@ def contest_amount(turn: Turn, target: Target, fact: Fact, wrong: Wrong) -> Ruli
         digest(wrong.rule, target.key, fact_id(fact), wrong.amount, wrong.currency),
         ref=fact.ref,
         payment_no=target.number,
+        merchant=target.merchant,
         evidence=fact.ref,
         detail=wrong.detail,
     )
@@ -284,6 +288,7 @@ def contest_pair(turn: Turn, target: Target, paid: Paid, refusal: Refusal, fact:
         digest("paid-and-refused", target.key, paid.transaction, refusal.fact),
         ref=refusal.ref if stands else paid.ref,
         payment_no=target.number,
+        merchant=target.merchant,
         evidence=fact.ref,
         detail=f"success of transaction {paid.transaction} ({paid.ref}) against {refusal.ref}; {target.key} is {target.state}",
         severity="info" if severity == "info" else "high",
@@ -298,6 +303,7 @@ def _contest_twice(turn: Turn, target: Target, one: Paid, other: Paid, fact: Fac
             pair,
             ref=other.transaction,
             payment_no=target.number,
+            merchant=target.merchant,
             evidence=fact.ref,
             detail=f"refunds {one.transaction} and {other.transaction} both left under one number; only one was asked for",
         )
@@ -307,6 +313,7 @@ def _contest_twice(turn: Turn, target: Target, one: Paid, other: Paid, fact: Fac
         pair,
         ref=target.key,
         payment_no=target.number,
+        merchant=target.merchant,
         evidence=fact.ref,
         detail=f"transactions {one.transaction} and {other.transaction} both succeeded under one payment; return one of them",
     )

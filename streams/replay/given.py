@@ -311,8 +311,9 @@ def _open_item(begun: Begun, given: GivenDiscrepancy, order_of_event: Mapping[st
             continue
         name = _name(order, given, target)
         number = None if target is None else target.number
+        merchant = None if target is None else target.merchant
         conflict = Conflict(
-            name, 1, open=True, kind=given.type, severity=given.severity, ref=given.ref, payment_no=number
+            name, 1, True, given.type, given.severity, given.ref, number, merchant=merchant  # noqa: FBT003  a row of the state
         )
         order.conflicts = (*order.conflicts, conflict)
         begun.open[triple] = (order.order_id, name)

@@ -66,9 +66,24 @@ def _entry(group: list[NodeOrLeaf]) -> Entry:
     return Entry(group, None, None)
 
 
-def written(atom: BaseNode, texts: list[str]) -> Name:
-    """The same braces around other elements."""
-    return text("{" + ", ".join(texts) + "}", atom)
+def span(atom: BaseNode, nodes: list[NodeOrLeaf]) -> tuple[int, int]:
+    """Where the nodes begin and end in the code of the braces."""
+    at, start = 0, 0
+    leaf, last = atom.get_first_leaf(), nodes[-1].get_last_leaf()
+    while True:
+        begins = at + (len(leaf.prefix) if at else 0)
+        if leaf is nodes[0].get_first_leaf():
+            start = begins
+        at = begins + len(leaf.value)
+        if leaf is last:
+            return start, at
+        leaf = leaf.get_next_leaf()
+
+
+def written(atom: BaseNode, start: int, end: int, new: str) -> Name:
+    """The same braces with other code from `start` to `end`, and every other line as it was: a survivor is listed by changed lines."""
+    code = atom.get_code(include_prefix=False)
+    return text(code[:start] + new + code[end:], atom)
 
 
 class DropEntry(Operator):
@@ -80,10 +95,14 @@ class DropEntry(Operator):
                 yield entry.nodes[0].start_pos, entry.nodes[-1].end_pos
 
     def mutate(self, node: BaseNode, index: int) -> Name:
-        texts = [entry.text for entry in entries(node)]
-        was_set = entries(node)[0].key is None and not texts[0].startswith("**")
-        del texts[index]
-        return text("set()", node) if was_set and not texts else written(node, texts)
+        rows = entries(node)
+        start, end = span(node, rows[index].nodes)
+        if len(rows) == 1:
+            was_set = rows[0].key is None and not rows[0].text.startswith("**")
+            return text("set()", node) if was_set else written(node, start, end, "")
+        if index + 1 < len(rows):
+            return written(node, start, span(node, rows[index + 1].nodes)[0], "")
+        return written(node, span(node, rows[index - 1].nodes)[1], end, "")
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -130,8 +149,9 @@ class SwapTarget(Operator):
 
     def mutate(self, node: BaseNode, index: int) -> Name:
         row, target = self._swaps(node)[index]
-        texts = [f"{entry.key}: {target}" if place == row else entry.text for place, entry in enumerate(entries(node))]
-        return written(node, texts)
+        value = entries(node)[row].value
+        assert value is not None
+        return written(node, *span(node, [value]), target)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
@@ -168,10 +188,11 @@ class AddEntry(Operator):
 
     def mutate(self, node: BaseNode, index: int) -> Name:
         place, move = self._added(node)[index]
-        texts = [entry.text for entry in entries(node)]
-        row = entries(node)[place]
-        texts[place] = f"{row.key}: {{{', '.join([*(entry.text for entry in entries(row.value)), move])}}}"
-        return written(node, texts)
+        row = entries(node)[place].value
+        assert row is not None
+        known = entries(row)
+        _, end = span(node, known[-1].nodes if known else [row.children[0]])
+        return written(node, end, end, f", {move}" if known else move)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

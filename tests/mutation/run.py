@@ -20,7 +20,6 @@ import select
 import signal
 import sys
 import time
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,8 +80,20 @@ class Child:
     started: float
 
 
-def config() -> dict[str, list[str]]:
-    return tomllib.loads(CONFIG.read_text(encoding="utf-8"))
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """mutants.toml. A line of tests is a run of pytest; the one of `first` comes before the others for the mutants of its module."""
+
+    modules: list[str]
+    operators: list[str]
+    tests: list[str]
+    first: dict[str, str]
+
+    def lines(self, module: str) -> list[str]:
+        return [*([self.first[module]] if module in self.first else []), *self.tests]
+
+
+def config() -> Config:
+    return msgspec.toml.decode(CONFIG.read_bytes(), type=Config)
 
 
 def _annotation(node: Any) -> bool:
@@ -216,11 +227,11 @@ def finished(child: Child) -> tuple[str, str] | None:
     return ("survived" if code == 0 else "killed"), by
 
 
-def _play(waiting: Iterator[Mutant], tests: Sequence[str], workers: int) -> Iterator[tuple[Mutant, str, str, float]]:
+def _play(waiting: Iterator[Mutant], given: Config, workers: int) -> Iterator[tuple[Mutant, str, str, float]]:
     running: list[Child] = []
     while True:
         while len(running) < workers and (mutant := next(waiting, None)) is not None:
-            running.append(start(mutant, tests))
+            running.append(start(mutant, given.lines(mutant.module)))
         if not running:
             return
         select.select([], [], [], 0.01)
@@ -277,7 +288,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     asked = parser.parse_args(arguments)
     given = config()
-    modules = asked.modules or given["modules"]
+    modules = asked.modules or given.modules
     os.chdir(ROOT)
     JOURNAL.parent.mkdir(exist_ok=True)
     before = [line for line in journal() if line.module in modules]
@@ -286,15 +297,15 @@ def main(arguments: Sequence[str]) -> int:
     JOURNAL.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in [*others, *kept]))
     done = {(line.module, line.operator, line.occurrence) for line in kept}
     known = {(line.module, line.operator, line.occurrence) for line in before}
-    warm(given["tests"])
-    print(f"control: {control(given['tests']):.1f} s", flush=True)
+    warm(given.tests)
+    print(f"control: {control(given.tests):.1f} s", flush=True)
     todo = (
         one
-        for one in mutants(modules, given["operators"])
+        for one in mutants(modules, given.operators)
         if (key := (one.module, one.operator, one.occurrence)) not in done and (not asked.survivors or key in known)
     )
     with JOURNAL.open("ab", buffering=0) as out:
-        for mutant, result, by, seconds in _play(todo, given["tests"], asked.workers):
+        for mutant, result, by, seconds in _play(todo, given, asked.workers):
             where, change = mutant.survivor.place, mutant.survivor.change
             line = Line(mutant.module, mutant.operator, mutant.occurrence, where, change, result, round(seconds, 2), by)
             out.write(msgspec.json.encode(line) + b"\n")

@@ -57,6 +57,14 @@ def test_every_word_begins_the_life_anew():
     assert world.row("+1 tick") == ["applied aged -"]
 
 
+def test_an_order_that_time_itself_ended_shrinks_too():
+    """Nobody ever speaks of most payments that were never begun; they would be kept whole for ever."""
+    world = after("create P1", "+900 tick")
+    assert world.state() == "CLOSED"
+    assert world.row(f"+{LIFE - 1} tick") == []
+    assert world.row("+1 tick") == ["applied aged -"]
+
+
 def test_the_longest_life_of_its_channels_counts():
     contracts = {"chA": Contract(life_days=30), "chB": Contract(life_days=60)}
     world = after(
@@ -153,6 +161,7 @@ def test_what_people_decided_stays_decided_on_a_stub():
     world = aged(*rows)
     (conflict,) = order(world).conflicts
     assert (conflict.revision, conflict.decided, conflict.ref, conflict.kind) == (2, True, "", "")
+    assert (conflict.opened_at, conflict.payment_no, conflict.merchant, conflict.severity) == (0, None, None, "")
     assert world.row("callback P1 FAILED e=2 t=X1") == ["duplicate same-key-same-payload SUCCESS"]
     assert not world.items()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.domain.contract import Contract
-from streams.domain.decisions import Discrepancy
+from streams.domain.decisions import Decision, Discrepancy
 from streams.domain.order import due
 from tests.support.worlds import World
 
@@ -103,3 +103,37 @@ def test_a_void_keeps_the_channels_transaction() -> None:
     """)
     assert world.order is not None
     assert world.order.operations[0].transaction == "XV"
+
+
+@pytest.mark.parametrize("number", ["P1", "P9"])
+def test_who_asks_for_too_much_of_a_hold_is_told_how_much_there_is(number: str) -> None:
+    """Never less than nothing: of a hold that is asked for already, as of a payment that nobody knows."""
+    world = play(f"""{HELD}
+    capture C1 of=P1 a=1150                         -> applied capture-asked PAYING CAPTURE
+    capture C2 of=P1 a=51                           -> refused over-capture - OVER_CAPTURE:info:C2:opened
+    captured C1 of=P1 SUCCESS t=XC a=1150           -> applied success PAYING>SUCCESS announced
+    capture C3 of={number} a=1                      -> refused over-capture - OVER_CAPTURE:info:C3:opened
+    """)
+    details = [one.detail for one in world.said if isinstance(one, Decision) and one.rule == "over-capture"]
+    assert [detail.partition(" that")[0] for detail in details] == ["51 is more than the 50", "1 is more than the 0"]
+
+
+def test_the_card_takes_the_smallest_amount_of_a_hold() -> None:
+    world = play(f"""{HELD}
+    purchase P1 e=C a=1                             -> applied card-cleared AUTHORIZED>SUCCESS announced
+    """)
+    assert received(world) == [(1, "P1")]
+
+
+@pytest.mark.parametrize(("amount", "fitting"), [(300, "P1, P2"), (700, "P2"), (1001, "no payment of this order")])
+def test_who_looks_at_a_card_refund_without_a_payment_is_told_which_it_could_be_of(amount: int, fitting: str) -> None:
+    """R-217: amounts that fit are candidates, no proof."""
+    world = World()
+    for number, paid in (("P1", 500), ("P2", 1000)):
+        for row in (f"create {number} biz_code={number} a={paid}", f"start {number}"):
+            world.row(row)
+        world.row(f"callback {number} SUCCESS e={number} t=X{number} a={paid}")
+    world.row(f"refunded e=C a={amount}")
+    [told] = [one for one in world.said if isinstance(one, Discrepancy)]
+    assert told.kind == "UNLINKED_REFUND"
+    assert f"; {fitting} would fit" in told.detail

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.domain.contract import Contract, Failures, Idempotency
+from streams.domain.decisions import Discrepancy
 from tests.support.worlds import World
 
 REFUSES = Failures(not_accepted=("REFUSED",))
@@ -75,6 +76,34 @@ def test_the_table_holds(title: str) -> None:
         row, _, expected = line.partition("->")
         assert " | ".join(world.row(row)) == " ".join(expected.split()), row
     assert world.told_all_that_it_implies()
+
+
+def test_the_witness_of_a_withdrawal_is_the_refusal_of_the_last_attempt_or_the_command_itself() -> None:
+    """R-001: no end without a witness; and the legs that it leaves short name the same one."""
+    world = World({"chA": Contract(failures=REFUSES)})
+    for row in (
+        "create L1 a=300 order_total=1000", "start L1", "callback L1 SUCCESS e=1 t=1 a=300",
+        "create L2 a=700 order_total=1000", "start L2", "submit L2 REFUSED t=W1 a=-",
+        "retry L2", "submit L2 REFUSED t=W2 a=-", "give-up L2",
+        "create P3 biz_code=other", "give-up P3",
+    ):  # fmt: skip
+        world.row(row)
+    assert world.order is not None
+    assert [one.evidence for one in world.order.payments] == ["1", "W2", "give-up-P3"]
+    [told] = [one for one in world.said if isinstance(one, Discrepancy)]
+    assert (told.kind, told.evidence) == ("PARTIAL_TENDER", "W2")
+
+
+def test_a_withdrawal_settles_what_nobody_could_settle_and_leaves_nothing_due() -> None:
+    world = World({"chA": Contract(failures=REFUSES)})
+    for row in ("create P1", "start P1", "+86400 tick", "submit P1 REFUSED a=-"):
+        world.row(row)
+    assert world.row("give-up P1") == ["applied withdrawn PAYING>CLOSED STUCK_UNKNOWN:high:P1:resolved"]
+    silent = World({"chA": Contract(failures=REFUSES)})
+    for row in ("create P1", "start P1", "submit P1 REFUSED a=-", "give-up P1"):
+        silent.row(row)
+    assert silent.order is not None
+    assert silent.order.payments[0].stuck_at is None
 
 
 def test_the_first_refusal_of_an_attempt_stays_its_witness() -> None:

@@ -344,9 +344,44 @@ def test_the_severity_of_a_contradiction_only_rises() -> None:
     assert world.row("query P1 FAILED t=X1") == [illegal]
 
 
+def test_what_had_waited_is_remembered_once_in_its_place_with_what_came_of_it() -> None:
+    """Also what has no key, beside an answer, which has none either; and beside what waits on."""
+    world = World()
+    for row in (
+        "create P0",
+        "start P0",
+        "submit P0 PENDING a=-",
+        "callback P9 PENDING e=9",
+        "callback P1 PENDING",
+        "callback P1 SUCCESS e=2 t=X1",
+        "callback P1 FAILED e=3",
+        "create P1 biz_code=other",
+        "start P1",
+    ):
+        world.row(row)
+    assert world.order is not None
+    assert [(seen.ref, seen.word, seen.verdict, seen.rule) for seen in world.order.seen][2:] == [
+        ("P0", "PENDING", "applied", "pending"),
+        ("9", "PENDING", "parked", "waits-for-payment"),
+        ("P1", "PENDING", "conflict", "no-key"),
+        ("2", "SUCCESS", "applied", "success"),
+        ("3", "FAILED", "illegal", "success-stays"),
+        ("create-P1", "create", "applied", "created"),
+        ("start-P1", "start", "applied", "start"),
+    ]
+
+
+def test_a_discrepancy_is_never_played_down() -> None:
+    turn = Turn(Order("O1"), START, {})
+    facts = {"ref": "E1", "payment_no": "P1", "merchant": None, "evidence": "E1", "detail": ""}
+    assert turn.contest("ILLEGAL_TRANSITION", b"facts", severity="high", **facts)
+    assert not turn.contest("ILLEGAL_TRANSITION", b"facts", severity="info", **facts)
+    assert [one.severity for one in turn.order.conflicts] == ["high"]
+
+
 def test_a_settled_discrepancy_may_open_again_under_its_id() -> None:
     turn = Turn(Order("O1"), START, {})
-    facts = {"ref": "E1", "payment_no": "P1", "evidence": "E1", "detail": ""}
+    facts = {"ref": "E1", "payment_no": "P1", "merchant": None, "evidence": "E1", "detail": ""}
     assert turn.contest("UNKNOWN_ORDER", b"facts", **facts)
     turn.settle(b"facts", "E2", "")
     turn.settle(b"facts", "E2", "")

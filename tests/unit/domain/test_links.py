@@ -62,6 +62,21 @@ CASES: dict[str, str] = {
 }
 
 
+CASES |= {
+    "a transaction that a channel named for an open payment is no claim, as it may name another when it is done": f"""
+    callback P1 PENDING e=1 t=X1                    -> applied pending PAYING
+    callback P2 SUCCESS e=2 t=X1                    -> applied success PAYING>SUCCESS announced
+    callback P1 SUCCESS e=3 t=X1                    -> conflict transaction-linked PAYING>UNKNOWN {LINKED} QUERY
+    """,
+    "the smallest hold is a claim, whatever stands before it": f"""
+    create P3 biz_code=duty a=1                     -> applied created INIT
+    start P3                                        -> applied start INIT>PAYING SUBMIT
+    callback P3 AUTHORIZED e=1 t=X1 a=1             -> applied authorised PAYING>AUTHORIZED
+    callback P2 SUCCESS e=2 t=X1                    -> conflict transaction-linked PAYING>UNKNOWN {LINKED} QUERY
+    """,
+}
+
+
 @pytest.mark.parametrize("title", CASES)
 def test_the_table_holds(title: str) -> None:
     world = World()

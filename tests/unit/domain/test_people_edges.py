@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from streams.domain.contract import Contract
-from streams.domain.decisions import Decision, Message, OperationUpdate
+from streams.domain.decisions import Decision, Discrepancy, Message, OperationUpdate
 from streams.domain.identity import discrepancy_id
+from streams.domain.order import Conflict
 from tests.support.worlds import World
 
 LATE = ("create P1", "start P1", "callback P1 FAILED e=F", "callback P1 SUCCESS e=S t=X1")
@@ -24,6 +27,11 @@ def posted(world: World) -> list[tuple[str, str, int, str]]:
 def last_item(world: World) -> str:
     assert world.order is not None
     return discrepancy_id(world.order, world.order.conflicts[-1].id)
+
+
+def items(world: World, kind: str) -> list[str]:
+    assert world.order is not None
+    return [discrepancy_id(world.order, one.id) for one in world.order.conflicts if one.open and one.kind == kind]
 
 
 def detail(messages: list[Message]) -> str:
@@ -148,3 +156,45 @@ def test_a_second_paid_leg_is_taken_in_at_what_it_brought() -> None:
     money = world.order.payments[1].money
     assert (money.captured, money.late, money.duplicate) == (500, 500, False)
     assert posted(world)[1:] == [("chan_recv:chA", "suspense", 500, "L2-late")]
+
+
+def test_late_money_goes_back_to_the_payer_of_its_own_merchant_where_two_gave_their_payments_one_number() -> None:
+    """A number is a merchant's own, and an order may be sold by several."""
+    world = World()
+    for merchant, words in (("m1", ("FAILED", "SUCCESS")), ("m2", ("FAILED", "SUCCESS"))):
+        for command in ("create", "start"):
+            world.row(f"{command} P1 merchant={merchant} command_id={command}-{merchant}")
+        for word in words:
+            world.row(f"callback P1 {word} merchant={merchant} e={merchant}-{word} t=X-{merchant}")
+    first, second = items(world, "LATE_SUCCESS")
+    for item, number in ((second, "R2"), (first, "R1")):
+        outcome = world.row(f"decide refund about=LATE_SUCCESS discrepancy={item} revision=1 refund_no={number}")
+        assert outcome[0].startswith("applied decided-refund")
+    assert world.order is not None
+    assert [one.key for one in world.order.operations] == ["m2/R2", "m1/R1"]
+    assert [one.money.late for one in world.order.payments] == [1000, 1000]
+
+
+def test_two_merchants_refunds_of_one_number_are_told_apart() -> None:
+    world = World()
+    for merchant in ("m1", "m2"):
+        for row in ("create P1", "start P1", "back R1 of=P1 a=100"):
+            world.row(f"{row} merchant={merchant} command_id={row[:2]}-{merchant}")
+            if row.startswith("start"):
+                world.row(f"callback P1 SUCCESS merchant={merchant} e=S-{merchant} t=X-{merchant}")
+        world.row(f"returned R1 of=P1 FAILED merchant={merchant} a=-")
+    world.row("returned R1 of=P1 SUCCESS merchant=m2 t=RX a=100")
+    [item] = items(world, "LATE_SUCCESS")
+    assert world.order is not None
+    assert [len(one.money.channel_refunds) for one in world.order.payments] == [0, 1]
+    assert item == last_item(world)
+
+
+def test_what_an_older_release_opened_is_still_settled_by_its_number() -> None:
+    world = played(*(f"{row} merchant=m1" for row in LATE))
+    assert world.order is not None
+    [late] = world.order.conflicts
+    world.order.conflicts = (Conflict(*structs.astuple(late)[:7]),)
+    assert world.row("+60 decide refund about=LATE_SUCCESS refund_no=R1")[0].startswith("applied decided-refund")
+    told = [one for one in world.said if isinstance(one, Discrepancy)][-1]
+    assert (told.deadline - told.decided_at).total_seconds() == 4 * 3600

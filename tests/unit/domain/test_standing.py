@@ -65,10 +65,18 @@ def test_a_started_payment_says_its_attempt_its_key_and_its_schedule():
     assert asked["lease_ends_at"] > "2025-03-03T10:00:00Z"
 
 
+def test_nothing_is_due_of_a_payment_that_has_ended():
+    asked = last(*BEGUN, "callback P1 SUCCESS e=1 t=X1", contracts=TRUSTED).asked
+    assert told(asked) == {"attempts": 1, "sends": 1}
+
+
 def test_a_refused_attempt_names_its_witness_and_a_paid_one_its_money():
     refused = last(*BEGUN, "submit P1 REFUSED t=W a=-", contracts=TRUSTED)
     assert refused.asked is not None
     assert refused.asked.refused_by == "W"
+    again = last(*BEGUN, "submit P1 REFUSED t=W a=-", "retry P1", contracts=TRUSTED)
+    assert again.asked is not None
+    assert (again.asked.attempts, again.asked.refused_by) == (2, None)
     paid = last(*BEGUN, "callback P1 SUCCESS e=1 t=X1 fee=3 version=2")
     assert (paid.state, paid.transaction, paid.evidence, paid.announced, paid.fee, paid.version) == (
         "SUCCESS", "X1", "1", True, 3, 2,
@@ -89,6 +97,30 @@ def test_a_capture_tells_how_its_payment_stands_too():
     assert (capture.number, capture.kind, capture.payment_no, capture.transaction) == ("C2", "CAPTURE", "P1", "D")
 
 
+def test_a_capture_says_its_one_request_its_key_and_its_schedule_while_it_is_out_and_its_witness_after():
+    hold = (*BEGUN, "callback P1 AUTHORIZED e=1 t=X1", "capture C1 of=P1 a=300")
+    asked = told(last(*hold))["asked"]
+    assert len(asked.pop("idempotency_key")) == 32
+    assert asked == {
+        "attempts": 1, "sends": 1, "next_query_at": "2025-03-03T10:02:00Z", "window_ends_at": "2025-03-04T10:00:00Z",
+    }  # fmt: skip
+    payment, capture = decisions(*hold, "captured C1 of=P1 SUCCESS t=D a=300")[-1].operations
+    assert told(capture) == {
+        "number": "C1", "kind": "CAPTURE", "payment_no": "P1", "channel": "chA", "amount": 300, "currency": "USD",
+        "state": "SUCCESS", "transaction": "D", "evidence": "D", "success_at": "2025-03-03T10:00:00Z",
+        "asked": {"attempts": 1, "sends": 1},
+    }  # fmt: skip
+    assert told(payment.money) == {"captured": 300, "held": 700}
+
+
+def test_a_dispute_tells_how_the_money_of_its_payment_stands():
+    paid = (*BEGUN, "callback P1 SUCCESS e=1 t=X1")
+    assert told(last(*paid).money) == {"captured": 1000}
+    assert told(last(*paid, "dispute P1 OPEN e=2 a=400").money) == {
+        "captured": 1000, "disputed": 400, "dispute": "OPEN",
+    }  # fmt: skip
+
+
 def test_a_refund_shows_its_layers():
     rows = (*BEGUN, "callback P1 SUCCESS e=1 t=X1", "back R1 of=P1 a=300")
     refund = last(*rows, "layer R1 of=P1 merchant COMPLETED e=L1")
@@ -106,6 +138,13 @@ def test_what_two_people_book_is_told_of_the_payment():
 @pytest.mark.parametrize("row", ["callback P1 SUCCESS e=1 t=X1", "create P1 command_id=again", "back R9 of=P1 a=5000"])
 def test_what_changes_no_operation_tells_of_none(row: str):
     assert not decisions(*BEGUN, "callback P1 SUCCESS e=1 t=X1", row)[-1].operations
+
+
+def test_what_had_waited_tells_only_of_what_it_changed_itself():
+    """One command may set free what waited for it; each of these decisions is one of its own."""
+    *_, begun, freed = decisions("callback P1 PENDING e=1", "create P1", "start P1")
+    assert [one.number for one in begun.operations] == ["P1"]
+    assert (freed.word, freed.operations) == ("PENDING", ())
 
 
 def test_a_callback_is_kept_as_the_channel_said_it():
@@ -128,6 +167,7 @@ def test_a_refunds_reference_is_the_refunds_own():
     rows = (*BEGUN, "callback P1 SUCCESS e=1 t=X1", "back R1 of=P1 a=300")
     said = heard(*rows, "notice R1 of=P1 PENDING e=2 r=RX t=X1 a=300 reason=odd")
     assert (said.transaction, said.amount, said.reason) == ("RX", 300, "odd")
+    assert heard(*rows, "notice - of=P1 PENDING e=4 t=X1 a=300").transaction == "X1"
     assert heard(*rows, "layer R1 of=P1 card POSTED e=3").event_type == "card"
 
 

@@ -60,3 +60,25 @@ def test_waiting_evidence_says_whom_it_waits_for():
     assert "E1" in told(world).waiting[0].what
     world.wind(86_400)
     assert [(one.whom, one.when) for one in told(world).waiting] == [("payment-operations", None)]
+
+
+def test_what_may_still_go_back_is_told_wherever_money_is_and_is_nothing_elsewhere():
+    """R-015: also of money that came late and that people let pay after all."""
+    world = World()
+    for row in ("create P1", "start P1", "callback P1 FAILED e=1"):
+        world.row(row)
+    assert told(world).payments[0].refundable == 0
+    for row in ("callback P1 SUCCESS e=2 t=X1", "decide fulfil about=LATE_SUCCESS"):
+        world.row(row)
+    assert (told(world).payments[0].state, told(world).payments[0].refundable) == ("FAIL", 1000)
+    assert world.row("back R1 of=P1 a=300") == ["applied refund-asked REFUNDING REFUND"]
+    assert told(world).payments[0].refundable == 700
+
+
+def test_of_a_success_what_refunds_hold_may_not_go_back_again():
+    world = World()
+    for row in ("create P1", "start P1", "callback P1 SUCCESS e=2 t=X1"):
+        world.row(row)
+    assert told(world).payments[0].refundable == 1000
+    world.row("back R1 of=P1 a=300")
+    assert told(world).payments[0].refundable == 700

@@ -60,6 +60,16 @@ CASES: dict[str, str] = {
     start L5                                        -> applied start INIT>PAYING SUBMIT
     callback L5 FAILED e=5 t=5 a=100                -> applied failure PAYING>FAIL PARTIAL_TENDER:high:O1:opened
     """,
+    "a hold that lapses leaves the legs that were paid short of their total": """
+    create L1 a=300 order_total=1000                -> applied created INIT
+    create L2 a=700 order_total=1000                -> applied created INIT
+    start L1                                        -> applied start INIT>PAYING SUBMIT
+    start L2                                        -> applied start INIT>PAYING SUBMIT
+    callback L2 AUTHORIZED e=A t=X2 a=700 auth_expires_at=2025-03-03T11:00:00Z -> applied authorised PAYING>AUTHORIZED
+    callback L1 SUCCESS e=1 t=1 a=300               -> applied success PAYING>SUCCESS
+    +3600 tick                                      -> \
+        applied authorisation-lapsed AUTHORIZED>EXPIRED AUTH_RELEASED:700 PARTIAL_TENDER:high:O1:opened
+    """,
     "legs are not told apart while one is in doubt": """
     create L1 a=300 order_total=1000                -> applied created INIT
     create L2 a=300 order_total=1000                -> applied created INIT

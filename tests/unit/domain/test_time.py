@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from datetime import UTC, datetime
 
+import pytest
+
 from streams.domain.contract import Contract
 from streams.domain.decisions import ChannelRequest
 from streams.domain.events import CreatePayment
@@ -124,3 +126,34 @@ def test_the_earliest_due_time_wins():
     assert due(world.order) == START + 10_000
     world.wind(10)
     assert due(world.order) == START + 900_000
+
+
+def test_each_piece_that_waits_in_vain_is_told_in_its_own_time_and_the_others_wait_on():
+    """R-081."""
+    world = World()
+    for number in (1, 2, 3):
+        world.row(f"+10 callback P{number} SUCCESS e=E{number} t=X{number}")
+    told = [world.row(f"+{seconds} tick") for seconds in (86_380, 10, 10)]
+    assert told == [[f"applied park-window-over - UNKNOWN_ORDER:high:E{number}:opened"] for number in (1, 2, 3)]
+    assert world.order is not None
+    assert len(world.order.parked) == 3
+
+
+LAPSED = ("create P1", "start P1", "callback P1 AUTHORIZED e=A t=X1 auth_expires_at=2025-03-03T11:00:00Z", "+3600 tick")
+
+
+ENDED = {"expired": ("create P1", "+900 tick"), "lapsed": LAPSED, "withdrawn": ("create P1", "give-up P1")}
+
+
+@pytest.mark.parametrize("rows", ENDED.values(), ids=ENDED)
+def test_late_money_contradicts_our_own_ending_beside_every_refusal_whichever_came_first(rows: tuple[str, ...]):
+    """R-056: what time or a command ended was never denied by the channel; people see that, and its denial, in either order."""
+    words = ("callback P1 FAILED e=F t=X1", "callback P1 SUCCESS e=S t=X1")
+    found = []
+    for told in (words, words[::-1]):
+        world = World()
+        for row in (*rows, *told):
+            world.row(row)
+        found.append(world.open_conflicts())
+    assert len(found[0]) == 2
+    assert found[0] == found[1]

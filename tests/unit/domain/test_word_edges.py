@@ -50,6 +50,18 @@ CASES: dict[str, str] = {
     callback P1 AUTHORIZED e=1 t=X1 sequence=5      -> applied authorised PAYING>AUTHORIZED
     callback P1 FAILED e=2 t=X1 sequence=5          -> applied failure AUTHORIZED>VOIDED AUTH_RELEASED:1000
     """,
+    "a question or a refund that was never sent leaves what it was about in doubt": f"""{PAID}
+    back R1 of=P1 a=100                             -> applied refund-asked REFUNDING REFUND
+    returned R1 of=P1 NOT_SENT a=-                  -> applied unknown REFUNDING>UNKNOWN
+    create P2 biz_code=other                        -> applied created INIT
+    start P2                                        -> applied start INIT>PAYING SUBMIT
+    query P2 NOT_SENT a=-                           -> applied unknown PAYING>UNKNOWN
+    callback P2 NOT_SENT e=N a=-                    -> conflict not-mapped UNKNOWN STATUS_UNMAPPED:high:N:opened
+    """,
+    "that it was paid already makes us ask at once, and is no doubt and no success (R-002)": f"""{STARTED}
+    submit P1 ALREADY_PAID a=-                      -> applied pending PAYING QUERY
+    close P1 ALREADY_PAID a=-                       -> applied pending PAYING QUERY
+    """,
     "two answers that deny a success are two, the same one again is not": f"""{PAID}
     query P1 FAILED a=-                             -> illegal success-stays SUCCESS ILLEGAL_TRANSITION:high:P1:opened
     submit P1 FAILED a=-                            -> illegal success-stays SUCCESS ILLEGAL_TRANSITION:high:P1:opened
