@@ -25,6 +25,7 @@ def judge(turn: Turn, _target: Target | None, event: Finding, fact: Fact) -> Rul
         digest("two-orders", event.channel, event.transaction),
         ref=event.transaction,
         payment_no=fact.payment_no,
+        merchant=fact.merchant,
         evidence=fact.ref,
         detail=detail,
     )
