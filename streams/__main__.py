@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "gateway": "streams.cli.gateway:gateway",
     "ingest": "streams.cli.ingest:ingest",
     "merchant": "streams.cli.merchant:merchant",
+    "notifier": "streams.cli.notifier:notifier",
     "projector": "streams.cli.projector:projector",
     "replay": "streams.cli.replay:replay",
     "simulate": "streams.cli.simulate:simulate",

@@ -24,6 +24,7 @@
 | `CONCORD_GATEWAY_STORE_MS` | how long the broker may take to store a callback, else 503 | 4000 |
 | `CONCORD_POSTGRES` | Postgres, `postgresql://…`; with it the gateway serves the cashier; `concord dev` and the tests read it, too | none |
 | `CONCORD_RAW_KEY` | file of keys for raw messages, one a line, 32 bytes as base64; without it only their hashes are kept | none |
+| `CONCORD_NOTIFY_ALLOW` | networks, not public, in which merchants may be told, without TLS, too: `10.1.0.0/16,127.0.0.1/32` | none |
 | `CONCORD_SERVICES` | where `concord dev`, `concord demo` and the tests get services from: `auto`, `docker`, `local` | `auto` |
 | `CONCORD_KAFKA_VERSION` | the Kafka that is started locally | 4.2.1 |
 | `CONCORD_CACHE_DIR` | where downloaded jars are kept | the user's cache |
@@ -34,12 +35,14 @@ from __future__ import annotations
 import os
 import ssl
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+Network: TypeAlias = IPv4Network | IPv6Network
 SECURITY: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 TABLES: Final = ("memory", "rocksdb")
@@ -74,6 +77,7 @@ class Settings:
     gateway_store_s: float = 4.0
     postgres: str = field(default="", repr=False)
     raw_key: Path | None = None
+    notify_allow: tuple[Network, ...] = ()
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -102,6 +106,7 @@ class Settings:
             gateway_store_s=_whole(env, "CONCORD_GATEWAY_STORE_MS", 4000, high=600_000) / 1000,
             postgres=env.get("CONCORD_POSTGRES") or "",
             raw_key=Path(env["CONCORD_RAW_KEY"]) if env.get("CONCORD_RAW_KEY") else None,
+            notify_allow=_networks(env, "CONCORD_NOTIFY_ALLOW"),
         )
 
     def require_postgres(self) -> str:
@@ -150,6 +155,14 @@ def _tls(env: Mapping[str, str]) -> ssl.SSLContext:
             f"CONCORD_KAFKA_CA, CONCORD_KAFKA_CERT, CONCORD_KAFKA_KEY: cannot be read as PEM files: {error}"
         ) from error
     return context
+
+
+def _networks(env: Mapping[str, str], name: str) -> tuple[Network, ...]:
+    parts = [part.strip() for part in (env.get(name) or "").split(",")]
+    try:
+        return tuple(ip_network(part) for part in parts if part)
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}; use networks, 10.1.0.0/16,127.0.0.1/32") from error
 
 
 def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from streams.dev.errors import ServiceError
+from tests.support import books
 from tests.support import services as support
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from streams.dev.kafka import KafkaCluster
     from streams.dev.services import Kafka, Postgres
@@ -51,6 +52,20 @@ def postgres(_servers: None) -> Iterator[Postgres]:
     """The run's shared Postgres: `.dsn`. Keep to a schema or a database of the test's own."""
     with ExitStack() as stack:
         yield _enter(stack, support.shared_postgres())
+
+
+@pytest.fixture
+async def empty_database(postgres: Postgres) -> AsyncIterator[str]:
+    """The address of a database of the test's own, with nothing in it."""
+    async with books.database(postgres.dsn) as address:
+        yield address
+
+
+@pytest.fixture
+async def database(postgres: Postgres) -> AsyncIterator[str]:
+    """The address of a database of the test's own, with all tables."""
+    async with books.books(postgres.dsn) as address:
+        yield address
 
 
 @pytest.fixture

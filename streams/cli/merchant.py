@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 
 import click
 
-from stores import merchants
+from stores import merchants, notifications
 from streams.cli.database import end, using
 
 NOT_DONE = 1
+WRONG = 2
 CODES = "Exit codes: 0 done, 1 there is no such merchant or key, or there is one already, 2 a setting is wrong, 4 Postgres does not answer."
 
 
@@ -61,6 +62,28 @@ def limit(name: str, biz_code: str, currency: str, most: int) -> None:
         f"{name} {biz_code}: at most {most} minor units of {currency}",
         f"there is no merchant {name}; add it first",
     )
+
+
+@merchant.command(epilog=CODES)
+@click.argument("name")
+@click.argument("url", required=False)
+@click.option(
+    "--secret",
+    "secrets_at",
+    multiple=True,
+    help="env:NAME or file:PATH, up to 3: the newest first, former ones while merchants change.",
+)
+@click.option("--off", is_flag=True, help="Tell it nothing from now on.")
+def notify(name: str, url: str | None, secrets_at: tuple[str, ...], *, off: bool) -> None:
+    """Tell a merchant at URL what was decided, signed with the secrets that lie there (Standard Webhooks: whsec_ and base64)."""
+    if off == bool(url and secrets_at):
+        end("merchant", WRONG, "give URL and --secret, or --off")
+    wrong = next((one for one in secrets_at if not one.startswith(("env:", "file:"))), None)
+    if wrong is not None:
+        end("merchant", WRONG, "--secret: give env:NAME or file:PATH, never the secret itself")
+    done = using("merchant", lambda connection: notifications.set_address(connection, name, url, secrets_at))
+    where = "is told nothing" if off else f"is told at {url}"
+    _say(done, f"{name} {where}", f"there is no merchant {name}; add it first")
 
 
 @merchant.command("list", epilog=CODES)

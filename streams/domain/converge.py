@@ -43,6 +43,7 @@ from streams.domain.events import (
     Resolve,
     RetryPayment,
     StartPayment,
+    Undelivered,
     VoidPayment,
 )
 from streams.domain.facts import ANSWERS, Fact, read, read_command
@@ -71,6 +72,7 @@ COMMANDS: Final[dict[type[Command], Callable[[Turn, Any, Fact], Ruling]]] = {
     VoidPayment: operations.void,
     RefundPayment: operations.refund,
     Resolve: people.resolve,
+    Undelivered: findings.undelivered,
 }
 OPERATIONS: Final[dict[str, Callable[[Turn, Any, Any, Fact], Ruling]]] = {
     "PAY": payment.judge,

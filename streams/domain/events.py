@@ -158,6 +158,17 @@ class Resolve(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, t
     refund_no: Id | None = None
 
 
+class Undelivered(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="undelivered"):
+    """Our notifier gave up telling the merchant of a payment: a person has to (R-084, R-086). `ref` is the notice's id."""
+
+    command_id: Id
+    order_id: Id
+    payment_no: Id
+    ref: Id
+    detail: Text
+    merchant: Id | None = None
+
+
 class Callback(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type", tag="callback"):
     """A channel's notice about one payment, verified and mapped by its adapter.
 
@@ -350,7 +361,15 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, t
 
 
 Command: TypeAlias = (
-    CreatePayment | StartPayment | RetryPayment | ClosePayment | CapturePayment | VoidPayment | RefundPayment | Resolve
+    CreatePayment
+    | StartPayment
+    | RetryPayment
+    | ClosePayment
+    | CapturePayment
+    | VoidPayment
+    | RefundPayment
+    | Resolve
+    | Undelivered
 )
 Evidence: TypeAlias = Callback | Answer | CardPosting | RefundNotice | RefundLayer | Release | Dispute | Finding
 Event: TypeAlias = Command | Evidence

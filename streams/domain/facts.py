@@ -30,6 +30,7 @@ from streams.domain.events import (
     Resolve,
     RetryPayment,
     StartPayment,
+    Undelivered,
     VoidPayment,
 )
 from streams.domain.moment import parsed
@@ -74,6 +75,7 @@ COMMAND_WORDS: Final[dict[type[Command], tuple[str, str]]] = {
     VoidPayment: ("void", "void_no"),
     RefundPayment: ("refund", "refund_no"),
     Resolve: ("resolve", "discrepancy"),
+    Undelivered: ("undelivered", "payment_no"),
 }
 """What a command is called, and the field that says what it is about."""
 
@@ -84,11 +86,15 @@ SOURCES: Final[dict[type[Release | Dispute | Finding], Source]] = {
 }
 
 
+SPEAKERS: Final[dict[type[Command], Source]] = {Resolve: "person", Undelivered: "finding"}
+"""Who speaks, where it is not the shop."""
+
+
 def read_command(command: Command, at: int) -> Fact:
     packed = identity.said(command)
     word, number = COMMAND_WORDS[type(command)]
     return Fact(
-        "person" if type(command) is Resolve else "command",
+        SPEAKERS.get(type(command), "command"),
         word,
         command.command_id,
         identity.command_key(command),

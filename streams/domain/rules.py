@@ -24,6 +24,7 @@ RULES: Final[Mapping[str, str]] = {
     "card-refund": "The card shows the refund of this very reference.",
     "over-capture": "More than the hold and its tolerance; nothing is taken.",
     "transaction-linked": "This channel transaction stands for another payment already; it cannot pay this one too (R-040).",
+    "notice-undelivered": "The merchant did not hear of this payment; a person tells them (R-084, R-086).",
     "transaction-on-two-orders": "Our books have this channel transaction under another order, too; a person finds whose it is (R-040).",
     "reference-linked": "This channel reference stands for another refund already.",
     "channel-refund": "The channel gave money back that nobody here asked for; it is reserved, not posted.",

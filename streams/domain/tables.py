@@ -181,6 +181,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "REFUND_AND_DISPUTE": Kind("high", "dispute-operations"),
     "REFERENCE_ALREADY_LINKED": Kind("high", "payment-operations", 4),
     "TRANSACTION_ON_TWO_ORDERS": Kind("high", "payment-operations", 4),
+    "NOTIFICATION_UNDELIVERED": Kind("high", "trade", 4),
     "UNLINKED_REFUND": Kind("high", "card-operations"),
     "CHANNEL_ONLY": Kind("high", "payment-operations"),
     "STATUS_MISMATCH": Kind("high", "payment-operations"),

@@ -313,7 +313,14 @@ def _open_item(begun: Begun, given: GivenDiscrepancy, order_of_event: Mapping[st
         number = None if target is None else target.number
         merchant = None if target is None else target.merchant
         conflict = Conflict(
-            name, 1, True, given.type, given.severity, given.ref, number, merchant=merchant  # noqa: FBT003  a row of the state
+            name,
+            1,
+            open=True,
+            kind=given.type,
+            severity=given.severity,
+            ref=given.ref,
+            payment_no=number,
+            merchant=merchant,
         )
         order.conflicts = (*order.conflicts, conflict)
         begun.open[triple] = (order.order_id, name)

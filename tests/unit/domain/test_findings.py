@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from streams.domain.converge import converge
 from streams.domain.decisions import Decision, Discrepancy
-from streams.domain.events import Finding
+from streams.domain.events import Finding, Undelivered
 from tests.support.worlds import START, World, event
 
 FOUND = Finding(
@@ -54,3 +54,24 @@ def test_another_transaction_of_the_order_is_a_discrepancy_of_its_own():
     _, second = converge(order, replace(FOUND, event_id="F2", transaction="X2"), world.at, {})
     ids = [one.id for said in (first, second) for one in said if type(one) is Discrepancy]
     assert len(set(ids)) == 2
+
+
+def test_a_notice_that_its_merchant_never_heard_opens_one_discrepancy_and_moves_nothing():
+    """R-084, R-086."""
+    given_up = Undelivered(command_id="U1", order_id="O1", payment_no="P1", ref="notice-1", detail="eight tries")
+    world = paid()
+    order, raised, decided = world.order, [], []
+    for one in (given_up, replace(given_up, command_id="U2"), replace(given_up, command_id="U3", payment_no="P2")):
+        order, said = converge(order, one, world.at, {})
+        raised += [each for each in said if type(each) is Discrepancy]
+        decided += [(each.verdict, each.rule, each.source) for each in said if type(each) is Decision]
+    assert [(one.kind, one.ref, one.owner, one.payment_no) for one in raised] == [
+        ("NOTIFICATION_UNDELIVERED", "notice-1", "trade", "P1")
+    ]
+    assert decided == [
+        ("applied", "notice-undelivered", "finding"),
+        ("duplicate", "notice-undelivered", "finding"),
+        ("refused", "payment-not-found", "finding"),
+    ]
+    assert order is not None
+    assert order.payments == world.order.payments
