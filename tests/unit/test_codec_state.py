@@ -100,7 +100,7 @@ def test_every_type_on_the_wire_has_a_schema():
     found = schemas()
     assert set(found) == {
         "create_payment", "start_payment", "retry_payment", "close_payment", "capture_payment", "void_payment", "refund_payment",
-        "resolve", "callback", "refund_notice", "refund_layer", "release", "dispute", "unmapped", "answer", "card_posting",
+        "resolve", "callback", "refund_notice", "refund_layer", "release", "dispute", "unmapped", "answer", "finding", "card_posting",
         "payment_success", "discrepancy", "payment_update", "operation_update", "payer_action", "movement", "channel_request", "decision",
     }  # fmt: skip
     for name, schema in found.items():
