@@ -105,6 +105,10 @@ class Feed:
                 moved[place] = (self._next[log], taken[-1].offset + 1)
                 self._next[log] = taken[-1].offset + 1
                 found.setdefault(log.topic, []).extend(taken)
+            if len(taken) < len(records):
+                self._client.seek(
+                    log, self._next[log]
+                )  # the client has handed out what lies beyond, and would not do so again
         return self._batch(moved, found) if moved else None
 
     def _batch(self, moved: dict[Place, tuple[int, int]], found: dict[str, list[Any]]) -> Batch:

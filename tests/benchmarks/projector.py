@@ -27,7 +27,7 @@ from tests.support.books_oracle import TABLES
 from tests.support.decided import history
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.support.decided import Written
 
@@ -100,13 +100,19 @@ def main() -> None:
     with ExitStack() as stack:
         postgres = stack.enter_context(services.shared_postgres())
         rates = asyncio.run(run(postgres.dsn, wanted.orders, wanted.rounds))
+    for line in lines(rates):
+        print(line)
+
+
+def lines(rates: dict[str, list[float]]) -> Iterator[str]:
+    """The rates in words: medians, and ratios within each round."""
     middle = {name: statistics.median(values) for name, values in rates.items()}
-    print(f"{middle['decisions']:>10,.0f} decisions/s projected")
+    yield f"{middle['decisions']:>10,.0f} decisions/s projected"
     for name in ("projector", "indexed copy", "bare copy"):
-        print(f"{middle[name]:>10,.0f} rows/s  {name}")
+        yield f"{middle[name]:>10,.0f} rows/s  {name}"
     for name in ("indexed copy", "bare copy"):
         each = [one / other for one, other in zip(rates["projector"], rates[name], strict=True)]
-        print(f"{statistics.median(each):>10.2f} of the {name} ({min(each):.2f} to {max(each):.2f})")
+        yield f"{statistics.median(each):>10.2f} of the {name} ({min(each):.2f} to {max(each):.2f})"
 
 
 if __name__ == "__main__":

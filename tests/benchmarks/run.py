@@ -1,9 +1,10 @@
-"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [law] [gateway] [peers] [--reps 3]`.
+"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [law] [gateway] [projector] [peers] [--reps 3]`.
 
-`law` measures the product itself, `gateway` the intake of notices over HTTP. `peers` measures the engine with the small law of the
-comparison workload beside Kafka Streams, Quix Streams and Faust, interleaved, on one broker; it needs the `shared` folder beside the
-checkout, `mvn` and `javac` for Kafka Streams, and makes an environment for the others on first use. Prints Markdown tables of medians
-and ratios, and keeps every raw figure under `.concord/bench`. Quiet the machine first: quote ratios of one run, not single figures of two.
+`law` measures the product itself, `gateway` the intake of notices over HTTP, `projector` the books. `peers` measures the engine with
+the small law of the comparison workload beside Kafka Streams, Quix Streams and Faust, interleaved, on one broker; it needs the `shared`
+folder beside the checkout, `mvn` and `javac` for Kafka Streams, and makes an environment for the others on first use. Prints Markdown
+tables of medians and ratios, and keeps every raw figure under `.concord/bench`. Quiet the machine first: quote ratios of one run, not
+single figures of two.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from typing import TYPE_CHECKING, Any, Final
 from streams.dev.kafka import KafkaCluster
 from tests.benchmarks.gateway import measure as notices
 from tests.benchmarks.law import measure
+from tests.benchmarks.projector import lines
+from tests.benchmarks.projector import run as project
+from tests.support.services import shared_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +53,9 @@ STEADY: Final = (("lat_p50", "p50 ms"), ("lat_p99", "p99 ms"), ("lat_cpu_pct", "
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.run", description=__doc__)
-    parser.add_argument("what", nargs="*", default=["law", "gateway", "peers"], help="law, gateway, peers")
+    parser.add_argument(
+        "what", nargs="*", default=["law", "gateway", "projector", "peers"], help="law, gateway, projector, peers"
+    )
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--orders", type=int, default=40_000, help="orders of the law benchmark; about 5.4 events each")
     given = parser.parse_args()
@@ -60,6 +66,8 @@ def main() -> int:
             law(cluster, given.reps, given.orders)
         if "gateway" in given.what:
             gateway(cluster, given.reps)
+        if "projector" in given.what:
+            books(given.reps)
         if "peers" in given.what:
             peers(cluster, given.reps)
     finally:
@@ -86,6 +94,13 @@ def gateway(cluster: KafkaCluster, reps: int) -> None:
                 round(found.get("cpu_us", 0)) or "-", round(found["rss_mib"]), full["statuses"].get("503", 0),
             ]  # fmt: skip
             print(f"| {channel} | " + " | ".join(map(str, cells)) + " |")
+
+
+def books(reps: int) -> None:
+    """Rows a second that the projector writes, beside copies of the same rows."""
+    with shared_postgres() as postgres:
+        for line in lines(asyncio.run(project(postgres.dsn, 6000, reps))):
+            print(line, flush=True)
 
 
 def law(cluster: KafkaCluster, reps: int, orders: int) -> None:

@@ -21,6 +21,7 @@ from stores.pool import connect, pool
 from stores.projection import Batch
 from stores.told import DecisionLostError
 from streams.agents import sealing, telling
+from streams.agents.feed import Feed, feeding
 from streams.agents.finding import Finder
 from streams.agents.projector import Projector
 from streams.agents.projector_meters import Meters
@@ -279,3 +280,42 @@ async def test_books_that_others_hang_on_are_not_replaced(job: Job, dsn: str, se
     await connection.close()
     assert ended.returncode == 4
     assert "can bear no key or view of others" in ended.stderr
+
+
+async def test_the_size_of_a_batch_makes_no_difference(postgres: Postgres, topic_prefix: str):
+    made = history(Topics.load(prefix=topic_prefix, replication=1), 25, seed=11)
+    decisions = [telling.told(record) for record in made.records if record.topic.endswith("decisions")]
+    found = []
+    for size in (len(decisions), 7, 1):
+        async with books(postgres.dsn) as name:
+            connection = await connect(name)
+            await offsets.begin(connection, {("t", 0): 0})
+            for at in range(0, len(decisions), size):
+                part = decisions[at : at + size]
+                await projection.write(connection, Batch(moved={("t", 0): (at, at + len(part))}, told=part))
+            found.append(await everything(connection))
+            await connection.close()
+    assert found[0] == found[1] == found[2]
+
+
+async def test_what_lies_beyond_a_bound_is_read_by_the_next_call(job: Job, dsn: str):
+    await told(job, history(job.topics, 10, seed=12))
+    decisions = job.topics["decisions"]
+    records = [record for record in await read_topics(job.config, job.topics) if record.topic == decisions]
+    ends: dict[tuple[str, int], int] = {}
+    for record in records:
+        ends[record.topic, record.partition] = record.offset + 1
+    firsts = {place: min(3, end) for place, end in ends.items()}
+    async with feeding(job.settings.kafka, feeds(job.topics), None) as feed:
+        await feed.seek(dict.fromkeys(ends, 0), dict.fromkeys(ends, 0))
+        found = [await told_until(feed, bound) for bound in (firsts, ends)]
+    assert found == [sum(firsts.values()), len(records) - sum(firsts.values())]
+
+
+async def told_until(feed: Feed, until: dict[tuple[str, int], int]) -> int:
+    number = 0
+    async with asyncio.timeout(60):
+        while any(offset < until[place] for place, offset in feed.next.items()):
+            batch = await feed.read(1000, 100, until)
+            number += 0 if batch is None else len(batch.told)
+    return number
