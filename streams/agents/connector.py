@@ -44,6 +44,7 @@ COMMIT_S: Final = 0.2
 RETRY_S: Final = 0.5
 BROKER_S: Final = 10.0
 FETCH_MS: Final = 200
+TROUBLE_S: Final = 2.0
 
 log: Final = structlog.get_logger(__name__)
 
@@ -93,6 +94,7 @@ class Connector:
         self._clients: dict[str, httpx.AsyncClient] = {}
         self._lanes: dict[TopicPartition, Lane] = {}
         self._stopping = asyncio.Event()
+        self._shared_out = False
         self._failure: BaseException | None = None
         self._committing = asyncio.Lock()
         self._producer = AIOKafkaProducer(**kafka, acks="all", enable_idempotence=True, linger_ms=2)
@@ -132,6 +134,19 @@ class Connector:
         """Drain and leave; `run` returns."""
         self._stopping.set()
 
+    async def trouble(self) -> str:
+        """Why nothing is sent from here now; empty if all is well, which it is of one that stands by, too."""
+        if self._stopping.is_set():
+            return "it is draining"
+        try:
+            async with asyncio.timeout(TROUBLE_S):
+                missing = set(self.topics) - await self._consumer.topics()
+        except (KafkaError, TimeoutError):
+            return "the broker does not answer"
+        if missing:
+            return f"there is no topic {', '.join(sorted(missing))}; run `concord topics create`"
+        return "" if self._shared_out else "the group has not given out its shares yet"
+
     async def _close(self) -> None:
         for stop in (self._consumer.stop, self._producer.stop):
             with suppress(TimeoutError):  # both flush, and would wait for a broker that is gone
@@ -166,6 +181,7 @@ class Connector:
         for partition, position in {**found, **new}.items():
             self._consumer.seek(partition, position)  # what was fetched before there was a lane is fetched again
             self._lanes[partition] = Lane(partition, position, self._work, self._failed)
+        self._shared_out = True
         self.meters.assigned(len(self._lanes), self.sharing.members)
         log.info("partitions taken", partitions=sorted(one.partition for one in partitions), of=self.sharing.members)
 
@@ -183,6 +199,7 @@ class Connector:
 
     async def give_up(self, partitions: set[TopicPartition]) -> None:
         """Break off what was not sent, finish what was, commit how far it came."""
+        self._shared_out = False
         lanes = [lane for one in partitions if (lane := self._lanes.get(one)) is not None]
         await asyncio.gather(*(lane.close(DRAIN_S) for lane in lanes))
         for lane in lanes:

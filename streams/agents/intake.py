@@ -67,12 +67,18 @@ def reference(event: Said, number: int = 0) -> str:
 
 
 def linked(event: Said, order_id: str, payment_no: str = "", refund_no: str = "") -> Said:
-    """The event with the order that a reference led to; what it says itself is never replaced, what is empty is filled."""
+    """The event with the order that a reference led to; what it says itself is never replaced, what is empty is filled.
+
+    A refund under its payment's own number is none of ours, as the numbers of an order are one space: somebody made it in the
+    channel's own pages, which give it the payment's reference. Its number is taken away, so that the law rules on the channel's own.
+    """
     filled: dict[str, Any] = {"order_id": event.order_id or order_id}
     if payment_no and not isinstance(event, Unmapped):
         filled["payment_no"] = event.payment_no or payment_no
     if refund_no and isinstance(event, RefundNotice | RefundLayer):
         filled["refund_no"] = event.refund_no or refund_no
+    if isinstance(event, RefundNotice) and event.refund_no == filled.get("payment_no", ""):
+        filled["refund_no"] = refund_no or None
     return msgspec.structs.replace(event, **filled)
 
 

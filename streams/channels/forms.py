@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
@@ -28,19 +29,25 @@ Form = dict[str, bytes]
 
 def fields_of(body: bytes) -> Form:
     """name -> raw value. Raises `Malformed` for what is no form, or has a field twice: one of the two would be signed, the other read."""
+    return dict(_read(body))
+
+
+@lru_cache(maxsize=1)  # verifying and mapping one notice both read it, one after the other
+def _read(body: bytes) -> Form:
     found: Form = {}
     parts = body.split(b"&") if body else []
     if len(parts) > MOST_FIELDS:
         raise Malformed("body", f"it has more than {MOST_FIELDS} fields", "pass the form as it was received")
     for part in parts:
         name, equals, value = part.partition(b"=")
-        plain = unquote_to_bytes(name)
+        plain = unquote_to_bytes(name) if b"%" in name else name
         if not equals or not 1 <= len(plain) <= LONGEST_NAME:
             raise Malformed("body", "it is not an urlencoded form", "pass the raw body as it was received")
         field = plain.decode("latin-1")
         if field in found:
             raise Malformed(field, "the field is there twice", "pass the raw body as it was received")
-        found[field] = unquote_to_bytes(value.replace(b"+", b" "))
+        text = value.replace(b"+", b" ") if b"+" in value else value
+        found[field] = unquote_to_bytes(text) if b"%" in text else text
     return found
 
 
@@ -90,5 +97,6 @@ def decoded(form: Mapping[str, bytes], charset: bytes) -> dict[str, str] | None:
 
 def ambiguous(form: Mapping[str, bytes], trusted: Iterable[str]) -> str:
     """The first field whose value holds `&name=` of a field that we trust; empty text if there is none."""
-    marks = [b"&" + name.encode() + b"=" for name in trusted]
-    return next((field for field, value in form.items() if any(mark in value for mark in marks)), "")
+    held = [(field, value) for field, value in form.items() if b"&" in value]
+    marks = [b"&" + name.encode() + b"=" for name in trusted] if held else []
+    return next((field for field, value in held if any(mark in value for mark in marks)), "")

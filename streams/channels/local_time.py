@@ -6,9 +6,11 @@ What cannot be read stays as it is: the law marks such evidence and does not use
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 
+@lru_cache(maxsize=256)  # notices that come together speak of the same seconds
 def in_utc(text: str, form: str, zone: str) -> str:
     """`text` of the strptime `form`, on the clock of `zone` (an IANA name), in UTC."""
     try:

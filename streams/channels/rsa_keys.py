@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 LEAST_BITS: Final = 2048
 
@@ -58,10 +58,9 @@ def _der(text: str) -> bytes:
         raise ValueError("neither PEM nor base64") from error
 
 
-def made_by(keys: Iterable[RSAPublicKey], signature: bytes, messages: Iterable[bytes]) -> bool:
+def made_by(keys: Collection[RSAPublicKey], signature: bytes, messages: Iterable[bytes]) -> bool:
     """Whether any of the keys signed any of the messages (PKCS#1 v1.5, SHA-256)."""
-    texts = list(messages)
-    return any(_made(key, signature, text) for key in keys for text in texts)
+    return any(_made(key, signature, text) for text in messages for key in keys)
 
 
 def _made(key: RSAPublicKey, signature: bytes, message: bytes) -> bool:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streams.domain.contract import Contract
+    from streams.domain.events import Raw
 
 CHANNEL: Final = "stripe"
 
@@ -76,16 +77,13 @@ class Heard:
     notice: Notice
     received: Received
     contract: Contract
-
-    @property
-    def channel(self) -> str:
-        return f"{CHANNEL}:{self.received.account}"
+    channel: str
+    raw: Raw
 
     @property
     def common(self) -> dict[str, Any]:
         """What every event of it carries."""
-        raw = evidence(self.received.headers, self.received.body)
-        return {"channel": self.channel, "event_id": self.notice.id, "raw": raw}
+        return {"channel": self.channel, "event_id": self.notice.id, "raw": self.raw}
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -117,15 +115,15 @@ class Heard:
         self, names: dict[str, Any], *transactions: str, refund: str = "", card: tuple[str, str] = ("", "")
     ) -> tuple[Reference, ...]:
         """By what the order can be found: our own numbers, then Stripe's, then what the card's side calls it."""
-        found = [
-            Reference(PAYMENT, names.get("payment_no", "")),
-            Reference(REFUND, names.get("refund_no", "")),
-            *(Reference(TRANSACTION, transaction, self.channel) for transaction in transactions),
-            Reference(REFUND_TRANSACTION, refund, self.channel),
-            Reference(AUTHORIZATION, card[0], self.channel),
-            Reference(NETWORK, card[1]),
-        ]
-        return tuple(one for one in dict.fromkeys(found) if one.value)
+        found = (
+            (PAYMENT, names.get("payment_no", ""), ""),
+            (REFUND, names.get("refund_no", ""), ""),
+            *((TRANSACTION, transaction, self.channel) for transaction in transactions),
+            (REFUND_TRANSACTION, refund, self.channel),
+            (AUTHORIZATION, card[0], self.channel),
+            (NETWORK, card[1], ""),
+        )
+        return tuple(Reference(*one) for one in dict.fromkeys(found) if one[1])
 
 
 def events(received: Received, contract: Contract) -> list[Mapped]:
@@ -136,7 +134,7 @@ def events(received: Received, contract: Contract) -> list[Mapped]:
     except UNREADABLE as error:
         reason = f"the body is not a Stripe event: {error}"[:ID_LENGTH]
         return [Mapped(Unmapped(channel=channel, event_type="unreadable", reason=reason, raw=raw))]
-    heard = Heard(notice, received, contract)
+    heard = Heard(notice, received, contract, channel, raw)
     try:
         return [_findable(_mapped(heard))]
     except UnmappableError as error:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import signal
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,21 +17,28 @@ import click
 import structlog
 import uvloop
 from aiokafka.errors import KafkaError
-from prometheus_client import start_http_server
 
 from streams import log
 from streams.agents.connector import Connector, Outlet
 from streams.agents.connector_meters import Meters
 from streams.channels import registry
 from streams.channels.accounts import Accounts, AccountsError, Live
+from streams.gateway.app import application, pages
+from streams.gateway.server import server
+from streams.gateway.service import listen
 from streams.settings import Settings, SettingsError
 from streams.topics import Topics, TopicsError
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import AsyncIterator
+
     from streams.channels.requests import AnyRequests
 
 REFRESH_S: Final = 10.0
 FAILED: Final = 4
+PAGE_S: Final = 5.0
+"""How long the headers of a request for a page may take, and what is being answered at the end."""
 
 logger: Final = structlog.get_logger(__name__)
 
@@ -45,7 +53,7 @@ logger: Final = structlog.get_logger(__name__)
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
-    help="Port of /metrics (CONCORD_WEB_PORT, as a worker's: give each process its own).",
+    help="Port of /healthz, /readyz and /metrics (CONCORD_WEB_PORT, as a worker's: give each process its own).",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="CONCORD_LOG_LEVEL.")
 def connector(channels: Path | None, group: str | None, port: int | None, log_level: str | None) -> None:
@@ -60,16 +68,21 @@ def connector(channels: Path | None, group: str | None, port: int | None, log_le
         found = Accounts(channels or settings.channels, registry.adapter)
         found.load()
         topics = Topics.load(prefix=settings.topic_prefix)
-        meters = Meters()
-        start_http_server(port or settings.web_port, settings.web_host, meters.registry)
-    except (SettingsError, TopicsError, AccountsError, OSError) as error:
+    except (SettingsError, TopicsError, AccountsError) as error:
         click.echo(f"concord connector: {error}", err=True)
         sys.exit(2)
     wanted = {live.account.name for live in found.all if live.account.channel in registry.ASKED}
     if not wanted:
         click.echo(f"concord connector: {found.path} has no account at {', '.join(registry.ASKED)}", err=True)
         sys.exit(2)
-    sys.exit(uvloop.run(_run(found, settings, topics, group or f"{settings.group}-connector", meters)))
+    port = port or settings.web_port
+    try:
+        listener = listen(settings.web_host, port)
+    except OSError as error:
+        where = f"{settings.web_host}:{port}"
+        click.echo(f"concord connector: cannot listen on {where}: {error.strerror}; give another --port", err=True)
+        sys.exit(2)
+    sys.exit(uvloop.run(_run(found, settings, topics, group or f"{settings.group}-connector", listener)))
 
 
 def outlet(accounts: Accounts, name: str) -> Outlet | None:
@@ -84,7 +97,8 @@ def _open(live: Live, requests: AnyRequests) -> Outlet:
     return Outlet(live.account.account, requests, live.contract, live.keys, endpoint)
 
 
-async def _run(accounts: Accounts, settings: Settings, topics: Topics, group: str, meters: Meters) -> int:
+async def _run(accounts: Accounts, settings: Settings, topics: Topics, group: str, listener: socket.socket) -> int:
+    meters = Meters()
     asked = [live for live in accounts.all if live.account.channel in registry.ASKED]
     running = Connector(
         settings.kafka,
@@ -102,7 +116,8 @@ async def _run(accounts: Accounts, settings: Settings, topics: Topics, group: st
     refreshing = asyncio.create_task(_refresh(accounts))
     logger.info("connector starts", group=group, accounts=sorted(live.account.name for live in asked))
     try:
-        await running.run()
+        async with _served(listener, meters, running):
+            await running.run()
     except KafkaError as error:
         logger.critical("the broker refused", error=repr(error), fix="check CONCORD_KAFKA, the topics and the group")
         return FAILED
@@ -110,6 +125,20 @@ async def _run(accounts: Accounts, settings: Settings, topics: Topics, group: st
         refreshing.cancel()
     logger.info("connector stopped")
     return 0
+
+
+@asynccontextmanager
+async def _served(listener: socket.socket, meters: Meters, running: Connector) -> AsyncIterator[None]:
+    """The pages, from the loop that does the work: while it hangs, /healthz does not answer."""
+    host, port = listener.getsockname()[:2]
+    app = application(pages(meters.registry, running.trouble))
+    serving = server(app, host=host, port=port, header_s=PAGE_S, stop_s=PAGE_S)
+    task = asyncio.create_task(serving.serve([listener]), name="pages")
+    try:
+        yield
+    finally:
+        serving.should_exit = True
+        await task
 
 
 async def _refresh(accounts: Accounts) -> None:

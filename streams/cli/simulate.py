@@ -14,6 +14,7 @@ import click
 
 from streams import log
 from streams.channels.registry import CHANNELS
+from streams.simulator import accounts_file
 from streams.simulator.faults import FaultsError, Rates, rates
 from streams.simulator.server import Played, Simulator, hush, play
 
@@ -50,6 +51,8 @@ class RatesType(click.ParamType):
 @click.option("--port", type=click.IntRange(1, 65535), default=8700, show_default=True)
 @click.option("--credentials", type=click.Path(file_okay=False, path_type=Path), default=Path(".concord/simulator"), show_default=True,
               help="Folder that our side's credentials files are written to (test keys).")  # fmt: skip
+@click.option("--accounts", type=click.Path(dir_okay=False, path_type=Path),
+              help="Write an accounts file for gateway and connector here, as CONCORD_CHANNELS has it.")  # fmt: skip
 def simulate(
     *,
     channels: str,
@@ -62,6 +65,7 @@ def simulate(
     host: str,
     port: int,
     credentials: Path,
+    accounts: Path | None,
 ) -> None:
     """Play channels over HTTP as their contracts say, with faults decided by the seed."""
     log.configure(level="info")
@@ -69,9 +73,11 @@ def simulate(
     played = [_play(name.strip(), seed, faults, settle) for name in channels.split(",") if name.strip()]
     if not played:
         raise click.UsageError("--channels is empty; name at least one, as simulator or stripe:acct_1")
+    base = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"  # noqa: S104  compared, not listened on
     for one in played:
-        path = one.write_credentials(credentials)
-        click.echo(f"{one.channel}:{one.account} at http://{host}:{port}/{one.channel} with {path}")
+        click.echo(f"{one.channel}:{one.account} at {base}/{one.channel} with {one.write_credentials(credentials)}")
+    if accounts is not None:
+        _list(accounts, played, credentials, base)
     asyncio.run(_run(Simulator(played, gateway, speed, latency_s=latency), host, port))
 
 
@@ -80,6 +86,14 @@ def _play(name: str, seed: int, faults: Rates, settle: float) -> Played:
         return play(name, seed, faults, settle_s=settle)
     except (KeyError, ImportError) as error:
         raise click.UsageError(f"--channels: {name!r} cannot be played; use {', '.join(CHANNELS)}") from error
+
+
+def _list(path: Path, played: list[Played], folder: Path, base: str) -> None:
+    try:
+        accounts_file.write(path, played, folder, base)
+    except (accounts_file.ForeignError, OSError) as error:
+        raise click.UsageError(f"--accounts: {error}") from error
+    click.echo(f"{path} lists them: give it to `concord gateway` and `concord connector` as CONCORD_CHANNELS")
 
 
 async def _run(simulator: Simulator, host: str, port: int) -> None:

@@ -26,6 +26,7 @@ from streams.channels.contracts import shipped
 from streams.dev import ports
 from streams.domain.events import CreatePayment, StartPayment
 from streams.settings import Settings
+from streams.simulator import accounts_file
 from streams.simulator.server import Simulator, play
 from streams.topics import Topics, create
 
@@ -128,16 +129,8 @@ class Loop:
         self.topics = Topics.load(prefix=self.prefix, replication=self.settings.replication)
         played = [play(name, self.seed, self.rates) for name in self.channels]
         self.simulator = Simulator(played, f"http://127.0.0.1:{gateway}", speed=self.speed)
-        accounts = [
-            {
-                "channel": one.channel,
-                "account": one.account,
-                "credentials": f"file:{one.write_credentials(self.folder).name}",
-                "endpoint": f"http://127.0.0.1:{simulated}/{one.channel}",
-            }
-            for one in played
-        ]
-        (self.folder / "channels.yaml").write_text(json.dumps({"accounts": accounts}))
+        base = f"http://127.0.0.1:{simulated}"
+        accounts_file.write(self.folder / "channels.yaml", played, self.folder, base)
 
     # -- processes
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from streams.log import without_cards
+from streams.log import naming_accounts, without_cards
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -64,7 +64,9 @@ class Journal:
             self._pretty.log(level, EVENT, **said)
             return
         line.event, line.level, line.logger, line.timestamp = EVENT, LEVELS[level], __name__, datetime.now(UTC)
-        for name in ("account", "trace", "why"):
+        if line.account is not None:
+            line.account = naming_accounts(line.account)
+        for name in ("trace", "why"):
             if (value := getattr(line, name)) is not None:
                 setattr(line, name, without_cards(value))
         if line.orders:

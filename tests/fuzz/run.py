@@ -2,7 +2,8 @@
 
     python -m tests.fuzz.run --inputs 1000000 --seed 1
 
-Starts from genuine notices of each channel's dialect and damages them: bytes, headers, and values inside JSON and forms. Each input is
+Starts from genuine notices of each channel's dialect and damages them: bytes, headers, and values inside JSON and forms; half of the time
+inside what the channel seals, if it does, sealed and signed again. Each input is
 verified, and mapped as if a live key had signed it, which is where a hostile content would reach the mapping. The same seed gives the
 same inputs; a failure prints what repeats it.
 """
@@ -28,11 +29,13 @@ from streams.channels.registry import CHANNELS, adapter, dialect
 from streams.channels.verification import Refused
 from streams.domain.events import Unmapped
 from streams.simulator.dialect import Delivery, Fact, Word
+from tests.fuzz.sealed import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from streams.domain.contract import Contract
+    from tests.fuzz.sealed import Inside
 
 AT: Final = datetime(2026, 3, 3, 10, 0, 5, tzinfo=UTC)
 ACCOUNT: Final = "shop"
@@ -85,6 +88,7 @@ class Target(NamedTuple):
     keys: Any
     contract: Contract
     seeds: tuple[Delivery, ...]
+    inside: Inside | None
 
 
 class SurpriseError(AssertionError):
@@ -97,7 +101,7 @@ def target(channel: str) -> Target:
     secrets, file = theirs.secrets(1)
     keys = ours.keys(msgspec.convert(file, ours.credentials))
     seeds = tuple(theirs.notice(secrets, fact, ACCOUNT, AT, contract) for fact in facts(channel))
-    return Target(ours, keys, contract, seeds)
+    return Target(ours, keys, contract, seeds, inside(channel, secrets, AT))
 
 
 def facts(channel: str) -> Iterator[Fact]:
@@ -134,6 +138,10 @@ def damaged(chance: Random, delivery: Delivery) -> Delivery:
         elif headers:
             _header(chance, headers)
     return Delivery(headers=headers, body=body)
+
+
+def _content(chance: Random, plain: bytes) -> bytes:
+    return chance.choice((_bytes, _values, _values))(chance, plain)
 
 
 def _bytes(chance: Random, body: bytes) -> bytes:
@@ -222,7 +230,11 @@ def attack(channel: str, inputs: int, seed: int) -> Counter[str]:
     attacked, outcomes = target(channel), Counter[str]()
     for number in range(inputs):
         chance = Random(f"{channel}/{seed}/{number}")  # each input by itself, so that one can be repeated alone
-        delivery = damaged(chance, chance.choice(attacked.seeds))
+        genuine = chance.choice(attacked.seeds)
+        if attacked.inside is not None and chance.random() < 0.5:
+            delivery = attacked.inside(chance, genuine, _content)
+        else:
+            delivery = damaged(chance, genuine)
         try:
             outcomes[judged(attacked, delivery)] += 1
         except Exception as error:  # any exception is the finding that this program is for

@@ -19,3 +19,10 @@ def test_hostile_notices_are_accepted_or_refused_by_name(channel: str):
 def test_the_notices_that_are_damaged_were_genuine_before(channel: str):
     attacked = target(channel)
     assert {judged(attacked, seed).partition(",")[0] for seed in attacked.seeds} == {"accepted"}
+
+
+def test_a_hostile_content_under_a_genuine_seal_reaches_the_mapping():
+    """Without a seal made again every damage of it ends at the seal, and the mapping is never tried."""
+    outcomes = attack("wechatpay", 500, seed=7)
+    assert outcomes["accepted, unmapped"] > 50
+    assert outcomes["accepted, mapped"] > 50

@@ -51,12 +51,12 @@ class Loop:
     """An event loop in a thread, for what must go on while a test blocks."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(WITHIN_S)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(WITHIN_S)
 
     def soon(self, work: Callable[[], Any]) -> None:
         async def now() -> None:
@@ -65,9 +65,9 @@ class Loop:
         self.run(now())
 
     def end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(WITHIN_S)
-        self._loop.close()
+        self.loop.close()
 
 
 @dataclass

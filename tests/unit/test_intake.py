@@ -79,3 +79,11 @@ def test_a_link_fills_what_is_empty_and_replaces_nothing():
     )
     assert linked(CALLBACK, "O9", "P9", "R9") == CALLBACK
     assert linked(msgspec.structs.replace(POSTING, order_id=""), "O9", "P9").payment_no == "P9"
+
+
+def test_a_refund_under_its_payments_own_number_is_the_channels_own():
+    """Made in the channel's own pages it carries the payment's reference; as a refund of ours it would be an unknown order."""
+    made_there = RefundNotice(**{**PAYMENT, "order_id": "", "payment_no": ""}, refund_no="P9")
+    assert linked(made_there, "O9", "P9").refund_no is None
+    assert linked(made_there, "O9", "P9", "R9").refund_no == "R9"
+    assert linked(msgspec.structs.replace(made_there, refund_no="R1"), "O9", "P9").refund_no == "R1"

@@ -138,6 +138,23 @@ class TestRedaction:
     def test_a_card_number_inside_a_text_is_hidden(self, text, expected):
         assert redacted(event=text) == {"event": expected}
 
+    @pytest.mark.parametrize("field", sorted(log.ACCOUNT_FIELDS))
+    def test_a_configured_account_that_is_numbered_stays_readable(self, field):
+        name = "alipay:2021000000000000"
+        assert redacted(**{field: name}) == {field: name}
+        assert redacted(**{field: [name]}) == {field: [name]}
+
+    @pytest.mark.parametrize("field", sorted(log.ACCOUNT_FIELDS))
+    @pytest.mark.parametrize(
+        "number", [CARD, "2221000000000009", "2200000000000004", "202100000000000", "20210000000000000"]
+    )
+    def test_a_card_number_is_hidden_where_an_account_should_be(self, field, number):
+        assert redacted(**{field: f"alipay:{number}"}) == {field: f"alipay:[card …{number[-4:]}]"}
+
+    @pytest.mark.parametrize("field", ["order", "event", "why", "trace", "orders"])
+    def test_no_other_field_keeps_sixteen_digits(self, field):
+        assert "2021000000000000" not in str(redacted(**{field: "2021000000000000"}))
+
     def test_a_card_number_in_a_librarys_message_is_hidden(self, lines):
         logging.getLogger("lib").warning("got %s", CARD)
         [line] = lines()

@@ -75,3 +75,12 @@ async def test_no_field_shows_what_may_be_a_card_number(target):
     journal.flush()
     assert CARD not in target.getvalue()
     assert target.lines[0]["account"] == "[card …1111]"
+
+
+async def test_the_account_of_a_line_is_readable_and_a_card_in_its_place_is_not(target):
+    journal = Journal(target)
+    journal.tell(INFO, Line("stored", channel="alipay", account="2021000000000000", orders=["2021000000000000"]))
+    journal.tell(INFO, Line("stored", channel="alipay", account=CARD))
+    journal.flush()
+    assert [line["account"] for line in target.lines] == ["2021000000000000", "[card …1111]"]
+    assert target.lines[0]["orders"] == ["[card …0000]"]
