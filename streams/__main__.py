@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "docs": "streams.cli.docs:docs",
     "explain": "streams.cli.explain:explain",
     "gateway": "streams.cli.gateway:gateway",
+    "health": "streams.cli.health:health",
     "ingest": "streams.cli.ingest:ingest",
     "merchant": "streams.cli.merchant:merchant",
     "notifier": "streams.cli.notifier:notifier",
