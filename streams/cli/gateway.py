@@ -93,11 +93,19 @@ async def _run(
     # A notice's objects live until Kafka has it, and by default each collection meets them all.
     gc.set_threshold(100_000, 20, 50)
     async with AsyncExitStack() as stack:
-        load = None
+        load = pool = None
         if settings.postgres:
             pool = await stack.enter_async_context(merchants.pool(settings.postgres))
             load = partial(merchants.register, pool)
-        running = Gateway(settings, topics, accounts, contracts=contracts, recording=intake, merchants=load)
+        running = Gateway(
+            settings,
+            topics,
+            accounts,
+            contracts=contracts,
+            recording=intake,
+            merchants=load,
+            connections=pool,
+        )
         try:
             flushed = await running.run(listener, stop)
         except TopicsError as error:
