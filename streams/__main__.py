@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "ingest": "streams.cli.ingest:ingest",
     "merchant": "streams.cli.merchant:merchant",
     "replay": "streams.cli.replay:replay",
+    "review": "streams.cli.review:review",
     "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",
     "why": "streams.cli.why:why",

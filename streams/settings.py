@@ -23,6 +23,7 @@
 | `CONCORD_GATEWAY_BODY_MS` | how long a body may take to arrive, else 408; the headers have as long | 10000 |
 | `CONCORD_GATEWAY_STORE_MS` | how long the broker may take to store a callback, else 503 | 4000 |
 | `CONCORD_POSTGRES` | Postgres, `postgresql://…`; with it the gateway serves the cashier; `concord dev` and the tests read it, too | none |
+| `CONCORD_REVIEW_URL`, `CONCORD_REVIEW_KEY` | whom `concord review` asks, and the asker's key | `http://127.0.0.1:8080`, none |
 | `CONCORD_SERVICES` | where `concord dev`, `concord demo` and the tests get services from: `auto`, `docker`, `local` | `auto` |
 | `CONCORD_KAFKA_VERSION` | the Kafka that is started locally | 4.2.1 |
 | `CONCORD_CACHE_DIR` | where downloaded jars are kept | the user's cache |
@@ -72,6 +73,8 @@ class Settings:
     gateway_body_s: float = 10.0
     gateway_store_s: float = 4.0
     postgres: str = field(default="", repr=False)
+    review_url: str = "http://127.0.0.1:8080"
+    review_key: str = field(default="", repr=False)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -99,6 +102,8 @@ class Settings:
             gateway_body_s=_whole(env, "CONCORD_GATEWAY_BODY_MS", 10_000, high=600_000) / 1000,
             gateway_store_s=_whole(env, "CONCORD_GATEWAY_STORE_MS", 4000, high=600_000) / 1000,
             postgres=env.get("CONCORD_POSTGRES") or "",
+            review_url=(env.get("CONCORD_REVIEW_URL") or "http://127.0.0.1:8080").rstrip("/"),
+            review_key=env.get("CONCORD_REVIEW_KEY") or "",
         )
 
 

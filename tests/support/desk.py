@@ -67,7 +67,7 @@ class Office:
     """A shop whose discrepancies people review. `headers` are those of each person, by name."""
 
     def __init__(self, shop: Shop, pool: Any) -> None:
-        self.shop, self.pool = shop, pool
+        self.shop, self.pool, self.dsn = shop, pool, ""
         self.headers: dict[str, dict[str, str]] = {}
         self.desk = Desk(topic="commands", store=shop, verdicts=shop.verdicts, connections=pool, now=lambda: shop.now)
         self.app = app.application([review_http.router(self.desk, Pool(32), lambda: shop.now)], OPENAPI)
@@ -154,6 +154,8 @@ async def office(dsn: str) -> AsyncIterator[Office]:
     """An office with everybody at work."""
     async with tables(dsn) as pool, Shop() as shop:
         found = Office(shop, pool)
+        database = await pool.fetchval("SELECT current_database()")
+        found.dsn = urlsplit(dsn)._replace(path=f"/{database}").geturl()
         async with found.client:
             await found.staff()
             yield found
