@@ -23,7 +23,7 @@ from tests.support.cashier import Shop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from streams.domain.decisions import Decision, Discrepancy
+    from streams.domain.decisions import Decision
 
 MIGRATIONS = Path(__file__).parents[2] / "stores" / "migrations"
 PEOPLE = {
@@ -90,39 +90,7 @@ class Office:
     async def book(self) -> None:
         """What the law has decided so far, into the books, as a projector would."""
         for decision in self.shop.decisions:
-            await self._decision(decision)
-            for one in decision.discrepancies:
-                await self._discrepancy(one)
-
-    async def _decision(self, decision: Decision) -> None:
-        """The columns that the desk reads, and a plain value for whatever else must have one."""
-        told = {
-            name: getattr(decision, name)
-            for name in ("order_id", "seq", "verdict", "rule", "source", "evidence", "detail")
-        }
-        await self._insert("decisions", {**told, "decided_at": decision.decided_at})
-
-    async def _discrepancy(self, one: Discrepancy) -> None:
-        names = "id revision status kind severity ref order_id payment_no evidence owner detail deadline"
-        told = {name: getattr(one, name) for name in names.split()}
-        opened = await self.pool.fetchval("SELECT opened_at FROM books.discrepancies WHERE id = $1", one.id)
-        await self.pool.execute("DELETE FROM books.discrepancies WHERE id = $1", one.id)
-        await self._insert(
-            "discrepancies", {**told, "opened_at": opened or one.decided_at, "updated_at": one.decided_at}
-        )
-
-    async def _insert(self, table: str, told: dict[str, Any]) -> None:
-        needed = await self.pool.fetch(
-            "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'books' AND table_name = $1 "
-            "AND is_nullable = 'NO' AND column_default IS NULL",
-            table,
-        )
-        plain = {row["column_name"]: [] if row["data_type"] == "ARRAY" else "" for row in needed}
-        row = plain | told
-        places = ", ".join(f"${number}" for number in range(1, len(row) + 1))
-        await self.pool.execute(
-            f"INSERT INTO books.{table} ({', '.join(row)}) VALUES ({places}) ON CONFLICT DO NOTHING", *row.values()
-        )
+            await book(self.pool, decision)
 
     async def late(self, order: str = "order-1") -> str:
         """Money that came after its payment was closed: the id of the discrepancy, in the books."""
@@ -147,6 +115,32 @@ class Office:
     async def log(self) -> list[tuple[str, str]]:
         rows = await self.pool.fetch("SELECT actor, act FROM audit_log WHERE act <> 'add-reviewer' ORDER BY seq")
         return [tuple(row) for row in rows]
+
+
+async def book(connection: Any, decision: Decision) -> None:
+    """A decision and its discrepancies, into the books: the columns that the desk reads."""
+    names = "order_id seq verdict rule source evidence detail decided_at"
+    await _insert(connection, "decisions", {name: getattr(decision, name) for name in names.split()})
+    names = "id revision status kind severity ref order_id payment_no evidence owner detail deadline"
+    for one in decision.discrepancies:
+        told = {name: getattr(one, name) for name in names.split()}
+        opened = await connection.fetchval("DELETE FROM books.discrepancies WHERE id = $1 RETURNING opened_at", one.id)
+        times = {"opened_at": opened or one.decided_at, "updated_at": one.decided_at}
+        await _insert(connection, "discrepancies", {**told, **times})
+
+
+async def _insert(connection: Any, table: str, told: dict[str, Any]) -> None:
+    """A row with a plain value for whatever else must have one."""
+    needed = await connection.fetch(
+        "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'books' AND table_name = $1 "
+        "AND is_nullable = 'NO' AND column_default IS NULL",
+        table,
+    )
+    row = {one["column_name"]: [] if one["data_type"] == "ARRAY" else "" for one in needed} | told
+    places = ", ".join(f"${number}" for number in range(1, len(row) + 1))
+    await connection.execute(
+        f"INSERT INTO books.{table} ({', '.join(row)}) VALUES ({places}) ON CONFLICT DO NOTHING", *row.values()
+    )
 
 
 @asynccontextmanager
