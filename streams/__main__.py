@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "notifier": "streams.cli.notifier:notifier",
     "projector": "streams.cli.projector:projector",
     "replay": "streams.cli.replay:replay",
+    "review": "streams.cli.review:review",
     "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",
     "why": "streams.cli.why:why",

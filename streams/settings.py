@@ -25,6 +25,7 @@
 | `CONCORD_POSTGRES` | Postgres, `postgresql://…`; with it the gateway serves the cashier; `concord dev` and the tests read it, too | none |
 | `CONCORD_RAW_KEY` | file of keys for raw messages, one a line, 32 bytes as base64; without it only their hashes are kept | none |
 | `CONCORD_NOTIFY_ALLOW` | networks, not public, in which merchants may be told, without TLS, too: `10.1.0.0/16,127.0.0.1/32` | none |
+| `CONCORD_REVIEW_URL`, `CONCORD_REVIEW_KEY` | whom `concord review` asks, and the asker's key | `http://127.0.0.1:8080`, none |
 | `CONCORD_SERVICES` | where `concord dev`, `concord demo` and the tests get services from: `auto`, `docker`, `local` | `auto` |
 | `CONCORD_KAFKA_VERSION` | the Kafka that is started locally | 4.2.1 |
 | `CONCORD_CACHE_DIR` | where downloaded jars are kept | the user's cache |
@@ -78,6 +79,8 @@ class Settings:
     postgres: str = field(default="", repr=False)
     raw_key: Path | None = None
     notify_allow: tuple[Network, ...] = ()
+    review_url: str = "http://127.0.0.1:8080"
+    review_key: str = field(default="", repr=False)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None) -> Settings:
@@ -107,6 +110,8 @@ class Settings:
             postgres=env.get("CONCORD_POSTGRES") or "",
             raw_key=Path(env["CONCORD_RAW_KEY"]) if env.get("CONCORD_RAW_KEY") else None,
             notify_allow=_networks(env, "CONCORD_NOTIFY_ALLOW"),
+            review_url=(env.get("CONCORD_REVIEW_URL") or "http://127.0.0.1:8080").rstrip("/"),
+            review_key=env.get("CONCORD_REVIEW_KEY") or "",
         )
 
     def require_postgres(self) -> str:

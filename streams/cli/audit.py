@@ -1,12 +1,13 @@
-"""`concord audit stream`: recompute from the state topic what the outputs must be, and report every difference.
+"""`concord audit`: independent checks. `stream` recomputes from the state topic what the outputs must be; `verify` reads people's log.
 
-Exit codes: 0 no difference, 1 differences, 2 a wrong setting or a missing topic, 4 no broker answers, or not everything could be read.
-With `--follow` it runs until it is stopped, logs each difference once, and reports at the end.
+`stream` exits with 0 no difference, 1 differences, 2 a wrong setting or a missing topic, 4 no broker answers, or not everything could be
+read. With `--follow` it runs until it is stopped, logs each difference once, and reports at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 import time
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import structlog
 
+from stores import audit as log_of_people
 from streams.agents import payments
 from streams.app import engine_config
 from streams.cli.audit_books import books
+from streams.cli.database import using
 from streams.cli.differences import require_readable
 from streams.cli.exits import CANNOT_READ, exits
 from streams.cli.printable import printable
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 logger: Final = structlog.get_logger(__name__)
 SHOWN: Final = 20
+SEAL: Final = re.compile("[0-9a-f]{64}")
 
 
 @click.group()
@@ -40,6 +44,29 @@ def audit() -> None:
 
 
 audit.add_command(books)
+
+
+@audit.command(epilog="Exit codes: 0 it holds, 1 it does not, 2 a setting is wrong, 4 Postgres does not answer.")
+@click.option(
+    "--kept", metavar="SEQ:HASH", help="A head that an earlier run printed: shows a log that was cut or rewritten."
+)
+def verify(kept: str | None) -> None:
+    """Check the log of what people did (CONCORD_POSTGRES): every entry is sealed over the one before it. Keep the head that it prints."""
+    before = None if kept is None else _head(kept)
+    found = using("audit", lambda connection: log_of_people.verify(connection, before))
+    for each in found.broken:
+        click.echo(printable(each))
+    click.echo(f"{found.head.seq} entries; head {found.head.seq}:{found.head.hash.hex()}")
+    sys.exit(1 if found.broken else 0)
+
+
+def _head(text: str) -> log_of_people.Head:
+    seq, _, seal = text.partition(":")
+    if not (seq.isascii() and seq.isdigit() and SEAL.fullmatch(seal)):
+        raise click.BadParameter(
+            "use SEQ:HASH as it was printed: a number, a colon, 64 hexadecimal digits", param_hint="--kept"
+        )
+    return log_of_people.Head(int(seq), bytes.fromhex(seal))
 
 
 @audit.command(

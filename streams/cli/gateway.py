@@ -95,12 +95,19 @@ async def _run(
     # A notice's objects live until Kafka has it, and by default each collection meets them all.
     gc.set_threshold(100_000, 20, 50)
     async with AsyncExitStack() as stack:
-        load, books = None, None
+        load = books = connections = None
         if settings.postgres:
             connections = await stack.enter_async_context(pool(settings.postgres, command_s=merchants.WITHIN_S))
             load, books = partial(merchants.register, connections), Reader(connections)
         running = Gateway(
-            settings, topics, accounts, contracts=contracts, recording=intake, merchants=load, books=books
+            settings,
+            topics,
+            accounts,
+            contracts=contracts,
+            recording=intake,
+            merchants=load,
+            books=books,
+            connections=connections,
         )
         try:
             flushed = await running.run(listener, stop)

@@ -5,14 +5,12 @@ Before anything of a request is read it needs a place, and before its body a key
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
 
-import msgspec
 import structlog
 from litestar import Request, Response, Router, get, post
 from litestar.exceptions import HTTPException
@@ -37,10 +35,11 @@ from streams.gateway.cashier_shapes import (
     Start,
 )
 from streams.gateway.problems import KINDS, Problem, Refused
+from streams.gateway.refusing import PROBLEM, bounded, problem, refused, strict, too_deep, unreadable
 from streams.gateway.trace import trace_id, traced
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from litestar.connection import ASGIConnection
     from litestar.handlers import BaseRouteHandler
@@ -53,14 +52,9 @@ if TYPE_CHECKING:
 
 log: Final = structlog.get_logger(__name__)
 
-B = TypeVar("B")
 PATH: Final = "/v1"
 BODY_BYTES: Final = 32_768
-BODY_S: Final = 10.0
 KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
-PROBLEM: Final = "application/problem+json"
-STATUSES: Final = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "BODY_TOO_LARGE"}
-"""Statuses that the framework gives by itself; any other below 500 is a request that cannot be read."""
 
 READS: Final = {
     status: ResponseSpec(
@@ -108,12 +102,12 @@ def router(cashier: Cashier, books: Books, door: Door, pool: Pool) -> Router:
     return Router(
         PATH,
         route_handlers=[*_payments(cashier, books, door), *_operations(cashier, door), _refund(books, door)],
-        middleware=[_bounded(pool)],
+        middleware=[bounded(pool)],
         exception_handlers={
-            Refused: _refused,
-            HTTPException: _http,
+            Refused: refused,
+            HTTPException: unreadable,
             Unreachable: _unread,
-            RecursionError: _too_deep,
+            RecursionError: too_deep,
         },
         request_max_body_size=BODY_BYTES,
     )
@@ -130,7 +124,7 @@ def _payments(cashier: Cashier, books: Books, door: Door) -> list[Any]:
         request: Request[Any, Any, Any], data: JSONBody[NewPayment], key: Idempotency = ""
     ) -> Response[PaymentView]:
         """Open a payment, or find the one there is for this order and business code."""
-        done = await cashier.create(_asked(request, key), await _strict(request, type(data)))
+        done = await cashier.create(_asked(request, key), await strict(request, type(data)))
         if done.decision is None:
             return _accepted(f"{PATH}/payments?order_id={quote(data.order_id, safe='')}&biz_code={data.biz_code}")
         status = 201 if done.decision.verdict == "applied" else 200
@@ -154,7 +148,7 @@ def _payments(cashier: Cashier, books: Books, door: Door) -> list[Any]:
     ) -> Response[PaymentView]:
         """Charge it. Only one start of a payment submits; every other is PAYMENT_STATUS_NOT_INIT."""
         return _changed(
-            await cashier.start(_asked(request, key), payment_no, await _strict(request, type(data))), payment_no
+            await cashier.start(_asked(request, key), payment_no, await strict(request, type(data))), payment_no
         )
 
     @post("/payments/{payment_no:str}/close", guards=write, status_code=200, responses=WRITES)
@@ -176,7 +170,7 @@ def _operations(cashier: Cashier, door: Door) -> list[Any]:
     ) -> Response[OperationView]:
         """Take some or all of a hold. Needs an Idempotency-Key."""
         return _operated(
-            await cashier.capture(_asked(request, key, needed=True), payment_no, await _strict(request, type(data))),
+            await cashier.capture(_asked(request, key, needed=True), payment_no, await strict(request, type(data))),
             payment_no,
         )
 
@@ -192,7 +186,7 @@ def _operations(cashier: Cashier, door: Door) -> list[Any]:
         request: Request[Any, Any, Any], payment_no: FromPath[str], data: JSONBody[Share], key: Idempotency = ""
     ) -> Response[RefundView]:
         """Give money back. Needs an Idempotency-Key: two refunds of one amount are two refunds."""
-        done = await cashier.refund(_asked(request, key, needed=True), payment_no, await _strict(request, type(data)))
+        done = await cashier.refund(_asked(request, key, needed=True), payment_no, await strict(request, type(data)))
         number = getattr(done.command, "refund_no", "")
         if done.decision is None:
             return _accepted(f"{PATH}/refunds/{number}")
@@ -234,56 +228,9 @@ def _asked(request: Request[Any, Any, Any], key: str, *, needed: bool = False) -
     return asked
 
 
-async def _strict(request: Request[Any, Any, Any], shape: type[B]) -> B:
-    """The body once more, as it is written: the framework also takes `"1"` for 1, and money shall not be guessed at."""
-    try:
-        return msgspec.json.decode(await request.body(), type=shape)
-    except msgspec.ValidationError as error:
-        raise Refused("MALFORMED_REQUEST", str(error)) from error
-
-
 def _merchant(request: Request[Any, Any, Any]) -> str:
     caller = request.state["caller"]
     return str(caller.merchant.merchant)
-
-
-def _bounded(pool: Pool) -> Callable[[Any], Any]:
-    """A place for each request, or 503 at once; and so many seconds for its body."""
-
-    def around(app: Any) -> Any:
-        async def inside(scope: Any, receive: Any, send: Any) -> None:
-            if not pool.enter():
-                await _problem(Refused("BUSY", retry_after=1), scope["path"]).to_asgi_response(None, Request(scope))(
-                    scope, receive, send
-                )
-                return
-            try:
-                await app(scope, _timed(receive), send)
-            finally:
-                pool.leave()
-
-        return inside
-
-    return around
-
-
-def _timed(receive: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-    deadline = asyncio.get_running_loop().time() + BODY_S
-    whole = False
-
-    async def part() -> Any:
-        nonlocal whole
-        if whole:  # what comes now is the end of the connection, which may take its time
-            return await receive()
-        try:
-            async with asyncio.timeout_at(deadline):
-                message = await receive()
-        except TimeoutError as error:
-            raise Refused("BODY_TOO_SLOW") from error
-        whole = not message.get("more_body", False)
-        return message
-
-    return part
 
 
 # -- out
@@ -317,34 +264,9 @@ def _operated(done: Done, number: str) -> Response[Any]:
     return _answer(views.operated(done), 200 if done.again else 201, Location=where)
 
 
-def _problem(refused: Refused, path: str) -> Response[Any]:
-    body = msgspec.json.encode(refused.problem(path))
-    return Response(body, status_code=refused.status, media_type=PROBLEM, headers=refused.headers())
-
-
-def _refused(request: Request[Any, Any, Any], refused: Refused) -> Response[Any]:
-    if refused.status >= 500:
-        log.warning("cashier", code=refused.code, route=request.scope.get("path_template", ""))
-    return _problem(refused, request.url.path)
-
-
 def _unread(request: Request[Any, Any, Any], error: Unreachable) -> Response[Any]:
     log.warning("the books cannot be read", why=str(error))
-    return _problem(Refused("BOOKS_UNAVAILABLE", retry_after=5), request.url.path)
-
-
-def _too_deep(request: Request[Any, Any, Any], _error: RecursionError) -> Response[Any]:
-    """The JSON reader's own word for a body of brackets; the framework hands it on as a bug."""
-    return _problem(Refused("MALFORMED_REQUEST", "the body is nested too deeply"), request.url.path)
-
-
-def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
-    """What the framework refused; of its text only the names of fields and the types they should have."""
-    code = STATUSES.get(error.status_code, "MALFORMED_REQUEST")
-    extra = error.extra if isinstance(error.extra, list) else []
-    detail = "; ".join(f"{one.get('key', '')}: {one.get('message', '')}".strip(": ") for one in extra[:8])
-    assert code in KINDS
-    return _problem(Refused(code, detail[:500]), request.url.path)
+    return problem(Refused("BOOKS_UNAVAILABLE", retry_after=5), request.url.path)
 
 
 def utc_now() -> datetime:

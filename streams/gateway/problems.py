@@ -6,9 +6,12 @@ bug, a secret or another merchant.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,7 +99,9 @@ CODES: Final = {
 
 
 class Refused(Exception):  # noqa: N818  a verdict on the request
-    """The request is not done. `retry_after` is whole seconds."""
+    """The request is not done. `retry_after` is whole seconds. Codes are looked up in `kinds`."""
+
+    kinds: Mapping[str, Kind] = KINDS
 
     def __init__(self, code: str, detail: str = "", *, retry_after: int = 0, payment_no: str = "") -> None:
         super().__init__(code)
@@ -104,11 +109,11 @@ class Refused(Exception):  # noqa: N818  a verdict on the request
 
     @property
     def status(self) -> int:
-        return KINDS[self.code].status
+        return self.kinds[self.code].status
 
     def problem(self, instance: str) -> Problem:
         """The document; `instance` is the path that was asked."""
-        kind = KINDS[self.code]
+        kind = self.kinds[self.code]
         return Problem(
             type=f"urn:concord:problem:{self.code}",
             title=kind.title,

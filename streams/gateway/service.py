@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from aiokafka.errors import KafkaError
 
-from streams.gateway import app, callbacks, server
+from streams.gateway import app, callbacks, review_http, server
 from streams.gateway.books import NoBooks
-from streams.gateway.cashier_http import OPENAPI
+from streams.gateway.cashier_http import OPENAPI, utc_now
 from streams.gateway.cashier_service import CashierPart
 from streams.gateway.holding import Holding, window_s
 from streams.gateway.intake import Intake
@@ -23,6 +23,7 @@ from streams.gateway.limits import Bounds, Pool
 from streams.gateway.linking import Reader, Writer
 from streams.gateway.links import Links
 from streams.gateway.meters import Meters
+from streams.gateway.review import Desk
 from streams.gateway.store import Store
 from streams.topics import TopicsError, require
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from litestar import Litestar
 
+    from stores.audit import Connection
     from stores.merchants import Register
     from streams.channels.accounts import Accounts
     from streams.domain.contract import Contracts
@@ -45,12 +47,15 @@ REFRESH_S: Final = 2.0
 """How often the accounts and their credentials are read again."""
 TOPICS_AGAIN_S: Final = 1.0
 STOP_S: Final = 15.0
+REVIEWS: Final = 32
+"""Requests of people in flight: they are few."""
 
 
 class Gateway:
     """One gateway process. `window` says how long an event without an order is held, in seconds; by default its contract does.
 
-    With `merchants`, which reads who may ask, it serves the cashier too; `books` is what its reads are answered from.
+    With `merchants`, which reads who may ask, it serves the cashier too; `books` is what its reads are answered from. With
+    `connections` to Postgres beside it, the cashier's review desk is there as well.
     """
 
     def __init__(
@@ -64,6 +69,7 @@ class Gateway:
         window: Callable[[Waiting], float] | None = None,
         merchants: Callable[[], Awaitable[Register]] | None = None,
         books: Books | None = None,
+        connections: Connection | None = None,
     ) -> None:
         self._settings, self._topics, self._accounts = settings, topics, accounts
         self.meters, self.links = Meters(), Links()
@@ -108,13 +114,29 @@ class Gateway:
                 load=merchants,
                 books=books or NoBooks(),
             )
+        self._review = self._desk(connections)
+
+    def _desk(self, connections: Connection | None) -> Desk | None:
+        """The review desk, which waits for the law's verdicts beside the cashier."""
+        if self.cashier is None or connections is None:
+            return None
+        return Desk(
+            topic=self._topics["commands"],
+            store=self.store,
+            verdicts=self.cashier.verdicts,
+            connections=connections,
+            now=utc_now,
+        )
 
     def application(self) -> Litestar:
         """The app of this gateway."""
         routers = [callbacks.handler(self._callbacks), *app.pages(self.meters.registry, self.trouble)]
         if self.cashier is None:
             return app.application(routers)
-        return app.application([*routers, self.cashier.router()], OPENAPI)
+        routers.append(self.cashier.router())
+        if self._review is not None:
+            routers.append(review_http.router(self._review, Pool(REVIEWS), utc_now))
+        return app.application(routers, OPENAPI)
 
     async def trouble(self) -> str:
         """Why a load balancer should send callbacks elsewhere; empty when it should not."""
@@ -148,6 +170,8 @@ class Gateway:
             ]
             if self.cashier is not None:
                 loops.append(group.create_task(self.cashier.run(), name="cashier"))
+            if self._review is not None:
+                loops.append(group.create_task(self._review.run(), name="review"))
             await self._serve(listener, stop)
             for loop in loops:
                 loop.cancel()

@@ -149,7 +149,7 @@ class Verdicts:
         for one in decision.operations:
             place = Place(decision.order_id, one.payment_no, one.merchant)
             self.places.tell(scoped(one.merchant, one.number), place)
-        if decision.source == "command":
+        if decision.source in {"command", "person"}:
             self.decided.tell(decision.evidence, decision)
         elif decision.source == "submit" and not any(name.startswith("action/") for name in decision.messages):
             # The channel has answered and asks nothing of the payer: there is nothing to wait for.
