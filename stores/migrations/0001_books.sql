@@ -82,7 +82,7 @@ COMMENT ON COLUMN payments.expires_at IS 'as it was created with; kept after the
 CREATE INDEX payments_of_order ON payments (order_id, biz_code);
 CREATE INDEX payments_open ON payments (state, expires_at) WHERE state IN ('INIT', 'PAYING', 'UNKNOWN', 'AUTHORIZED');
 CREATE INDEX payments_of_transaction ON payments (transaction) WHERE transaction IS NOT NULL;
-CREATE INDEX payments_by_day ON payments (created_at);
+CREATE INDEX payments_by_day ON payments USING brin (created_at);
 
 -- Captures, voids and refunds: business acts with numbers of their own (R-032).
 CREATE TABLE operations (
@@ -218,8 +218,7 @@ CREATE TABLE inbox (
     PRIMARY KEY (order_id, event_key, payload_hash)
 );
 CREATE INDEX inbox_of_channel ON inbox (channel, channel_event_id);
-CREATE INDEX inbox_of_number ON inbox (order_id, number, received_at);
-CREATE INDEX inbox_by_time ON inbox (received_at);
+CREATE INDEX inbox_by_time ON inbox USING brin (received_at);
 
 -- The message itself, redacted, then encrypted (R-109): by the place of its record, which inbox.cause and dead_letters.cause name.
 CREATE TABLE raw_messages (

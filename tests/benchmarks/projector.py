@@ -36,7 +36,7 @@ PLACE = ("decisions", 0)
 
 
 async def project(dsn: str, records: Sequence[Written]) -> tuple[float, int]:
-    """Seconds to write these records, and the rows that were written (a row that moved on counts each time)."""
+    """Seconds to write these records, and the rows that came of it; a row that moved on counts once."""
     connection = await connect(dsn)
     await offsets.begin(connection, {PLACE: 0})
     began = time.perf_counter()
