@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import asyncpg
 import httpx
-import pytest
 
 from stores import reviewers
+from stores.pool import pool as connections
 from streams.gateway import app, review, review_http
 from streams.gateway.cashier_http import OPENAPI
 from streams.gateway.limits import Pool
 from streams.gateway.review import Desk, new_reviewer
 from streams.gateway.review_shapes import handle_of
+from tests.support.books import books
 from tests.support.cashier import Shop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    import pytest
+
     from streams.domain.decisions import Decision
 
-MIGRATIONS = Path(__file__).parents[2] / "stores" / "migrations"
 PEOPLE = {
     "vera": "viewer",
     "otto": "operator",
@@ -34,33 +33,13 @@ PEOPLE = {
     "axel": "approver",
     "adam": "admin",
 }
-SCHEMA = "people"
-"""Whatever the tables of people are in, beside the books."""
 
 
 @asynccontextmanager
 async def tables(dsn: str) -> AsyncIterator[Any]:
     """A pool on a database of the test's own, with all tables."""
-    if not list(MIGRATIONS.glob("0001_*.sql")):
-        pytest.skip("the books have no tables here")
-    name = f"t{secrets.token_hex(6)}"
-    admin = await asyncpg.connect(dsn)
-    await admin.execute(f"CREATE DATABASE {name}")
-    where = urlsplit(dsn)._replace(path=f"/{name}").geturl()
-    connection = await asyncpg.connect(where)
-    for file in sorted(MIGRATIONS.glob("0001_*.sql")) + sorted(MIGRATIONS.glob("0030_*.sql")):
-        schema = "books" if file.name.startswith("0001") else SCHEMA
-        await connection.execute(f"CREATE SCHEMA {schema}; SET search_path = {schema}")
-        await connection.execute(file.read_text())
-    await connection.close()
-    try:
-        async with asyncpg.create_pool(
-            where, min_size=0, max_size=8, server_settings={"search_path": SCHEMA, "TimeZone": "UTC"}
-        ) as pool:
-            yield pool
-    finally:
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        await admin.close()
+    async with books(dsn) as where, connections(where, largest=8) as pool:
+        yield pool
 
 
 class Office:
