@@ -167,3 +167,21 @@ async def test_a_dead_notice_becomes_a_finding_on_the_commands(stage):
     [found] = [msgspec.json.decode(record.value, type=Command) for record in records[stage.topics["commands"]]]
     assert isinstance(found, Undelivered)
     assert (found.order_id, found.payment_no) == ("O1", "O1-p")
+
+
+async def test_connections_that_postgres_cuts_lose_nothing_and_record_nothing_twice(stage):
+    cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    async with site() as shop:
+        await address(stage, shop.url)
+        process = stage.start()
+        connection = await pool.connect(stage.dsn)
+        for number in range(20):
+            await stage.produce([told_of(f"O{number}", "AUTHORIZED", 1), told_of(f"O{number}", "SUCCESS", 2)])
+            if number % 5 == 4:
+                await connection.execute(cut)
+        await until(lambda: len({one.id for one in shop.told}) == 40, "all is told", 100)
+        recorded = await connection.fetchval("SELECT count(*) FROM notifications")
+        await connection.close()
+        assert stage.end(process) == 0
+    assert recorded == 40
+    assert set(map(tuple, firsts(shop.told).values())) == {("payment.authorized", "payment.succeeded")}
