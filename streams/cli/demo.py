@@ -160,7 +160,9 @@ def _books(stage: Stage, show: Demo) -> bool:
     for line in seen.said[:SHOWN]:
         stage.console.print(styled((line, "red") if seen.code else line), soft_wrap=True)
     mark = "[red]✘[/]" if seen.code else "[green]✔[/]"
-    stage.console.print(f"{mark} the books are what the state topic says, and what they say of themselves agrees")
+    stage.console.print(
+        f"{mark} the books are what the state topic says, and what they say of themselves agrees", soft_wrap=True
+    )
     stage.console.print(f"in {seen.seconds:.0f} s")
     return bool(seen.code)
 

@@ -377,6 +377,6 @@ Event: TypeAlias = Command | Evidence
 ID_FIELDS: Final = frozenset({
     "command_id", "order_id", "payment_no", "biz_code", "channel", "merchant", "event_id", "transaction", "request_id",
     "authorization", "subscription", "refund_no", "capture_no", "void_no", "operation_no", "refund_transaction", "category",
-    "discrepancy", "proposer", "approver", "other_order",
+    "discrepancy", "proposer", "approver", "other_order", "ref",
 })  # fmt: skip
 """Fields that a connector may send as a JSON number; its digits are kept as text."""
