@@ -53,6 +53,7 @@ class RatesType(click.ParamType):
               help="Folder that our side's credentials files are written to (test keys).")  # fmt: skip
 @click.option("--accounts", type=click.Path(dir_okay=False, path_type=Path),
               help="Write an accounts file for gateway and connector here, as CONCORD_CHANNELS has it.")  # fmt: skip
+@click.option("--merchant", metavar="NAME", help="Whose the accounts in that file are, for the cashier.")
 def simulate(
     *,
     channels: str,
@@ -66,6 +67,7 @@ def simulate(
     port: int,
     credentials: Path,
     accounts: Path | None,
+    merchant: str | None,
 ) -> None:
     """Play channels over HTTP as their contracts say, with faults decided by the seed."""
     log.configure(level="info")
@@ -77,7 +79,7 @@ def simulate(
     for one in played:
         click.echo(f"{one.channel}:{one.account} at {base}/{one.channel} with {one.write_credentials(credentials)}")
     if accounts is not None:
-        _list(accounts, played, credentials, base)
+        _list(accounts, played, credentials, base, merchant)
     asyncio.run(_run(Simulator(played, gateway, speed, latency_s=latency), host, port))
 
 
@@ -88,9 +90,9 @@ def _play(name: str, seed: int, faults: Rates, settle: float) -> Played:
         raise click.UsageError(f"--channels: {name!r} cannot be played; use {', '.join(CHANNELS)}") from error
 
 
-def _list(path: Path, played: list[Played], folder: Path, base: str) -> None:
+def _list(path: Path, played: list[Played], folder: Path, base: str, merchant: str | None) -> None:
     try:
-        accounts_file.write(path, played, folder, base)
+        accounts_file.write(path, played, folder, base, merchant)
     except (accounts_file.ForeignError, OSError) as error:
         raise click.UsageError(f"--accounts: {error}") from error
     click.echo(f"{path} lists them: give it to `concord gateway` and `concord connector` as CONCORD_CHANNELS")

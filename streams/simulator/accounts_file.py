@@ -19,15 +19,18 @@ class ForeignError(ValueError):
     """The file is there and is not ours to write."""
 
 
-def write(path: Path, played: Iterable[Played], folder: Path, base: str) -> None:
-    """Write the accounts file `path`, and the credentials it names into `folder`; `base` is the simulator's address.
+def write(path: Path, played: Iterable[Played], folder: Path, base: str, merchant: str | None = None) -> None:
+    """Write the accounts file `path`, and the credentials it names into `folder`; `base` is the simulator's address, `merchant` whose
+    the accounts are.
 
     Raises `ForeignError`, before anything is written, if the file is there and was not written by this function.
     """
     if path.exists() and not path.read_bytes().startswith(MARK.encode()):
         raise ForeignError(f"{path} was not written by `concord simulate`; name another file, or move it away")
+    owner = {} if merchant is None else {"merchant": merchant}
     accounts = [
-        {
+        owner
+        | {
             "channel": one.channel,
             "account": one.account,
             "credentials": f"file:{_from(path, one.write_credentials(folder))}",

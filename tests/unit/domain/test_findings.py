@@ -64,14 +64,14 @@ def test_a_notice_that_its_merchant_never_heard_opens_one_discrepancy_and_moves_
     for one in (given_up, replace(given_up, command_id="U2"), replace(given_up, command_id="U3", payment_no="P2")):
         order, said = converge(order, one, world.at, {})
         raised += [each for each in said if type(each) is Discrepancy]
-        decided += [(each.verdict, each.rule, each.source) for each in said if type(each) is Decision]
+        decided += [(each.verdict, each.rule, f"{each.source} {each.word}") for each in said if type(each) is Decision]
     assert [(one.kind, one.ref, one.owner, one.payment_no) for one in raised] == [
         ("NOTIFICATION_UNDELIVERED", "notice-1", "trade", "P1")
     ]
     assert decided == [
-        ("applied", "notice-undelivered", "finding"),
-        ("duplicate", "notice-undelivered", "finding"),
-        ("refused", "payment-not-found", "finding"),
+        ("applied", "notice-undelivered", "finding undelivered"),
+        ("duplicate", "notice-undelivered", "finding undelivered"),
+        ("refused", "payment-not-found", "finding undelivered"),
     ]
     assert order is not None
     assert order.payments == world.order.payments

@@ -45,8 +45,9 @@ def test_files_that_lie_together_can_be_moved_together(played, tmp_path):
 def test_its_own_file_is_written_anew_and_holds_no_secret(played, tmp_path):
     path = tmp_path / "channels.yaml"
     accounts_file.write(path, played, tmp_path, BASE)
-    accounts_file.write(path, played[:1], tmp_path, BASE)
-    assert len(live(path)) == 1
+    accounts_file.write(path, played[:1], tmp_path, BASE, "shop")
+    [one] = live(path).values()
+    assert one.merchant == "shop"
     assert not any(str(secret) in path.read_text() for secret in played[0].credentials.values())
 
 
