@@ -55,3 +55,20 @@ def test_a_refund_notice_is_called_by_its_id_or_its_own_reference_before_its_pay
     heard = world.said[-1]
     assert isinstance(heard, Decision)
     assert heard.evidence == name
+
+
+@pytest.mark.parametrize(
+    ("row", "source"),
+    [
+        ("release P1 EXPIRED e=R1", "release"),
+        ("dispute P1 OPENED e=D1 a=100", "dispute"),
+        ("callback P1 PENDING e=C1", "callback"),
+    ],
+)
+def test_a_decision_says_what_kind_of_evidence_it_heard(row: str, source: str) -> None:
+    """R-107."""
+    world = World()
+    for one in ("create P1", "start P1", "callback P1 AUTHORIZED e=A t=X1", row):
+        world.row(one)
+    heard = [one for one in world.said if isinstance(one, Decision)]
+    assert heard[-1].source == source
