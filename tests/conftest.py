@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from streams.dev.errors import ServiceError
-from tests.support import books
+from tests.support import databases
 from tests.support import services as support
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def postgres(_servers: None) -> Iterator[Postgres]:
 @pytest.fixture
 async def empty_database(postgres: Postgres) -> AsyncIterator[str]:
     """The address of a database of the test's own, with nothing in it."""
-    async with books.database(postgres.dsn) as address:
+    async with databases.database(postgres.dsn) as address:
         yield address
 
 
 @pytest.fixture
 async def database(postgres: Postgres) -> AsyncIterator[str]:
     """The address of a database of the test's own, with all tables."""
-    async with books.books(postgres.dsn) as address:
+    async with databases.books(postgres.dsn) as address:
         yield address
 
 

@@ -22,8 +22,8 @@ from stores.projection import Batch
 from streams.agents import telling
 from streams.topics import Topics
 from tests.support import services
-from tests.support.books import books
 from tests.support.books_oracle import TABLES
+from tests.support.databases import books
 from tests.support.decided import history
 
 if TYPE_CHECKING:

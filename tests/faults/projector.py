@@ -36,8 +36,9 @@ from streams.dev.postgres import PostgresServer
 from streams.settings import Settings
 from streams.topics import Topics, create
 from tests.support import services
-from tests.support.books import books, expected, read_topics, wait_written
+from tests.support.books import expected, read_topics, wait_written
 from tests.support.books_oracle import Rows, differences
+from tests.support.databases import books
 from tests.support.decided import history, produce
 from tests.support.proxy import Proxy
 

@@ -14,7 +14,7 @@ from stores.projection import Batch
 from streams import codec
 from streams.agents import telling
 from streams.topics import Topics, partition_of
-from tests.support.books import books
+from tests.support.databases import books
 from tests.support.decided import history
 from tests.support.job import Job
 

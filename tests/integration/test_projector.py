@@ -30,8 +30,9 @@ from streams.dev import ports
 from streams.domain.events import Finding
 from streams.domain.standing import standing
 from streams.topics import Topics
-from tests.support.books import books, database, expected, read_topics, wait_written
+from tests.support.books import expected, read_topics, wait_written
 from tests.support.books_oracle import TABLES, differences
+from tests.support.databases import books, database
 from tests.support.decided import History, history, produce
 from tests.support.job import Job
 

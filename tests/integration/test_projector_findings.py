@@ -13,7 +13,7 @@ import pytest
 
 from streams.dev import ports
 from streams.domain.events import Callback, CreatePayment, StartPayment
-from tests.support.books import books
+from tests.support.databases import books
 from tests.support.job import Job
 
 if TYPE_CHECKING:

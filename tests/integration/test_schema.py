@@ -15,7 +15,7 @@ import pytest
 from stores import schema
 from stores.pool import connect
 from stores.schema import Migration, SchemaError
-from tests.support.books import database
+from tests.support.databases import database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -15,8 +15,8 @@ from streams.gateway.cashier_http import OPENAPI
 from streams.gateway.limits import Pool
 from streams.gateway.review import Desk, new_reviewer
 from streams.gateway.review_shapes import handle_of
-from tests.support.books import books
 from tests.support.cashier import Shop
+from tests.support.databases import books
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
