@@ -124,6 +124,7 @@ async def test_two_hundred_creates_give_one_payment_and_two_hundred_starts_one_s
         starts = await asyncio.gather(*(stage.client.post(path, json={}) for _ in range(200)))
         assert sorted(one.status_code for one in starts) == [200] + [409] * 199
         assert {one.json()["code"] for one in starts if one.status_code == 409} == {"PAYMENT_STATUS_NOT_INIT"}
+        await stage.job.wait("channel-requests", bool)
         assert len(await stage.requests("order-1")) == 1
 
 
@@ -154,6 +155,7 @@ async def test_a_payment_lives_through_the_cashier(kafka, topic_prefix, tmp_path
         ]
         assert [one.status_code for one in refunds] == [201, 200]
         assert len({one.json()["refund_no"] for one in refunds}) == 1
+        await stage.job.wait("channel-requests", lambda records: any(b'"REFUND"' in one.value for one in records))
         assert len(await stage.requests("order-1", "REFUND")) == 1
 
 

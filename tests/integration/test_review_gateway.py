@@ -27,8 +27,8 @@ async def late(stage: Stage, connection: Any) -> str:
     common = {"order_id": "order-1", "payment_no": payment["payment_no"], "channel": CHANNEL, "merchant": "shop"}
     paid = Answer(request="query", status="SUCCESS", transaction="t-1", amount=1000, currency="USD", **common)
     await stage.job.send("query-results", [Answer(request="close", status="CLOSED", **common), paid])
-    await stage.job.wait("discrepancies", bool)
-    decisions = [msgspec.json.decode(one.value, type=Decision) for one in await stage.job.read("decisions")]
+    told = await stage.job.wait("decisions", lambda records: any(b"LATE_SUCCESS" in one.value for one in records))
+    decisions = [msgspec.json.decode(one.value, type=Decision) for one in told]
     for decision in decisions:
         await book(connection, decision)
     (name,) = {one.id for each in decisions for one in each.discrepancies if one.kind == "LATE_SUCCESS"}
@@ -56,5 +56,6 @@ async def test_late_money_goes_back_through_a_real_gateway_and_worker(kafka, top
         assert await stage.requests("order-1", "REFUND") == []
         done = await stage.client.post(f"{case}/proposals/1/approve", json={}, headers=anna)
         assert (done.status_code, done.json()["state"], done.json()["rule"]) == (200, "applied", "decided-refund")
+        await stage.job.wait("channel-requests", lambda records: any(b'"REFUND"' in one.value for one in records))
         (refund,) = await stage.requests("order-1", "REFUND")
         assert refund["amount"] == 1000
