@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
-Connection: TypeAlias = Any
-"""An asyncpg connection or pool; the library publishes no types."""
+    from stores.schema import Connection
 
 LOCK: Final = 0x6175646974
 """`audit` in ASCII: the advisory lock under which the log grows by one entry at a time."""

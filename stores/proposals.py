@@ -14,7 +14,7 @@ from msgspec import Struct
 from stores import audit
 
 if TYPE_CHECKING:
-    from stores.audit import Connection
+    from stores.schema import Connection
 
 Action: TypeAlias = Literal["refund", "fulfil", "book", "close"]
 Refusal: TypeAlias = Literal["not-found", "resolved", "changed", "not-claimed", "one-is-open", "not-open", "one-person"]

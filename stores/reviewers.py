@@ -14,7 +14,7 @@ from stores import audit
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from stores.audit import Connection
+    from stores.schema import Connection
 
 Role: TypeAlias = Literal["viewer", "operator", "approver", "admin"]
 ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "approver", "admin")

@@ -13,7 +13,7 @@ from msgspec import Struct
 from stores import audit
 
 if TYPE_CHECKING:
-    from stores.audit import Connection
+    from stores.schema import Connection
 
 MOST: Final = 200
 

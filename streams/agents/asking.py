@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from streams.channels.requests import Reply
+from streams.cloudevents import attributes
 from streams.domain.decisions import ChannelRequest
 from streams.domain.events import MAX_AMOUNT, Answer, Raw
 
@@ -115,12 +116,5 @@ def _raw(reply: Reply) -> Raw:
 def headers(request: ChannelRequest, came: Iterable[tuple[str, bytes]], at: datetime) -> list[tuple[str, bytes]]:
     """CloudEvents attributes in binary mode, and the trace that the request belongs to."""
     moment = at.isoformat().replace("+00:00", "Z")
-    made = [
-        ("ce_specversion", b"1.0"),
-        ("ce_id", f"{request.id}/{moment}".encode()),
-        ("ce_type", b"concord.answer"),
-        ("ce_source", request.channel.encode()),
-        ("ce_time", moment.encode()),
-        ("content-type", b"application/json"),
-    ]
+    made = attributes(f"{request.id}/{moment}", "concord.answer", request.channel, moment)
     return made + [(name, value) for name, value in came if name == "traceparent" and TRACEPARENT.fullmatch(value)][:1]

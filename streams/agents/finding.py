@@ -14,6 +14,7 @@ import structlog
 from aiokafka import AIOKafkaProducer
 
 from stores import transactions
+from streams.cloudevents import attributes
 from streams.domain.events import Finding
 
 if TYPE_CHECKING:
@@ -75,17 +76,10 @@ class Finder:
                 await transactions.told(connection, found)
 
     async def _produce(self, event: Finding) -> None:
-        headers = {
-            "ce_specversion": "1.0",
-            "ce_id": event.event_id,
-            "ce_type": "finding",
-            "ce_source": "concord-projector",
-            "ce_time": datetime.now(UTC).isoformat(),
-            "content-type": "application/json",
-        }
+        now = datetime.now(UTC).isoformat()
         await self._producer.send_and_wait(
             self._topic,
             _encode(event),
             key=event.order_id.encode(),
-            headers=[(name, value.encode()) for name, value in headers.items()],
+            headers=attributes(event.event_id, "finding", "concord-projector", now),
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from streams.cloudevents import attributes
 from streams.domain.events import CardPosting, RefundLayer, RefundNotice, Unmapped
 
 if TYPE_CHECKING:
@@ -84,14 +85,8 @@ def linked(event: Said, order_id: str, payment_no: str = "", refund_no: str = ""
 
 def _headers(event: Said, name: str, at: datetime, traceparent: str) -> tuple[tuple[str, bytes], ...]:
     """CloudEvents attributes in binary mode, and the caller's trace if it is one."""
-    headers = {
-        "ce_specversion": "1.0",
-        "ce_id": name,
-        "ce_type": str(type(event).__struct_config__.tag),
-        "ce_source": event.channel,
-        "ce_time": at.isoformat().replace("+00:00", "Z"),
-        "content-type": "application/json",
-    }
+    kind = str(type(event).__struct_config__.tag)
+    headers = attributes(name, kind, event.channel, at.isoformat().replace("+00:00", "Z"))
     if TRACEPARENT.fullmatch(traceparent):
-        headers["traceparent"] = traceparent
-    return tuple((header, value.encode()) for header, value in headers.items())
+        headers.append(("traceparent", traceparent.encode()))
+    return tuple(headers)

@@ -20,6 +20,7 @@ import structlog
 
 from stores import notifications
 from streams.agents.notifier_sending import WITHIN_S
+from streams.cloudevents import attributes
 from streams.domain.events import Undelivered
 from streams.domain.schedule import retry_after
 
@@ -162,16 +163,8 @@ def finding(dead: Dead) -> Undelivered:
 
 def record(found: Undelivered, at: datetime) -> dict[str, Any]:
     """A finding as a record of `payments.commands`."""
-    headers = {
-        "ce_specversion": "1.0",
-        "ce_id": found.command_id,
-        "ce_type": "undelivered",
-        "ce_source": "notifier",
-        "ce_time": at.isoformat(),
-        "content-type": "application/json",
-    }
     return {
         "key": found.order_id.encode(),
         "value": msgspec.json.encode(found),
-        "headers": [(name, value.encode()) for name, value in headers.items()],
+        "headers": attributes(found.command_id, "undelivered", "notifier", at.isoformat()),
     }

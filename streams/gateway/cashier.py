@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from streams.channels.adapter import PAYMENT, Reference
+from streams.cloudevents import attributes
 from streams.domain.events import (
     CapturePayment,
     ClosePayment,
@@ -269,17 +270,10 @@ class Cashier:
         return Done(command, decision)
 
     def _record(self, command: Command, trace: str) -> Stored:
-        headers = {
-            "ce_specversion": "1.0",
-            "ce_id": command.command_id,
-            "ce_type": str(type(command).__struct_config__.tag),
-            "ce_source": "cashier",
-            "ce_time": self._now().isoformat(),
-            "content-type": "application/json",
-            "traceparent": trace,
-        }
-        pairs = tuple((name, value.encode()) for name, value in headers.items())
-        return Stored(self._topic, command.order_id.encode(), _encode(command), pairs)
+        kind = str(type(command).__struct_config__.tag)
+        headers = attributes(command.command_id, kind, "cashier", self._now().isoformat())
+        headers.append(("traceparent", trace.encode()))
+        return Stored(self._topic, command.order_id.encode(), _encode(command), tuple(headers))
 
 
 def command_id(*parts: str) -> str:

@@ -34,8 +34,18 @@ from streams.gateway.cashier_shapes import (
     Share,
     Start,
 )
-from streams.gateway.problems import KINDS, Problem, Refused
-from streams.gateway.refusing import PROBLEM, bounded, problem, refused, strict, too_deep, unreadable
+from streams.gateway.problems import KINDS, Refused
+from streams.gateway.refusing import (
+    BODY_BYTES,
+    PATH,
+    bounded,
+    problem,
+    refusals,
+    refused,
+    strict,
+    too_deep,
+    unreadable,
+)
 from streams.gateway.trace import trace_id, traced
 
 if TYPE_CHECKING:
@@ -52,19 +62,9 @@ if TYPE_CHECKING:
 
 log: Final = structlog.get_logger(__name__)
 
-PATH: Final = "/v1"
-BODY_BYTES: Final = 32_768
 KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 
-READS: Final = {
-    status: ResponseSpec(
-        Problem,
-        generate_examples=False,
-        media_type=PROBLEM,
-        description=", ".join(code for code, kind in KINDS.items() if kind.status == status),
-    )
-    for status in sorted({kind.status for kind in KINDS.values()})
-}
+READS: Final = refusals(KINDS)
 """Every refusal, as the OpenAPI document tells it."""
 ACCEPTED: Final = ResponseSpec(
     Accepted, generate_examples=False, description="Stored, and not decided in time; look at Location."

@@ -12,23 +12,40 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 import structlog
 from litestar import Request, Response
+from litestar.openapi.datastructures import ResponseSpec
 
-from streams.gateway.problems import KINDS, Refused
+from streams.gateway.problems import KINDS, Problem, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from litestar.exceptions import HTTPException
 
     from streams.gateway.limits import Pool
+    from streams.gateway.problems import Kind
 
 log: Final = structlog.get_logger(__name__)
 
 B = TypeVar("B")
+PATH: Final = "/v1"
+BODY_BYTES: Final = 32_768
 BODY_S: Final = 10.0
 PROBLEM: Final = "application/problem+json"
 STATUSES: Final = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "BODY_TOO_LARGE"}
 """Statuses that the framework gives by itself; any other below 500 is a request that cannot be read."""
+
+
+def refusals(kinds: Mapping[str, Kind]) -> dict[int, ResponseSpec]:
+    """These refusals by status, as the OpenAPI document tells them."""
+    return {
+        status: ResponseSpec(
+            Problem,
+            generate_examples=False,
+            media_type=PROBLEM,
+            description=", ".join(code for code, kind in kinds.items() if kind.status == status),
+        )
+        for status in sorted({kind.status for kind in kinds.values()})
+    }
 
 
 async def strict(request: Request[Any, Any, Any], shape: type[B]) -> B:

@@ -20,6 +20,7 @@ import structlog
 from stores import audit, proposals, reviewers, reviews
 from stores.proposals import Decided, Proposal, Verdict, Wanted
 from stores.reviewers import Reviewer
+from streams.cloudevents import attributes
 from streams.domain.events import Resolve
 from streams.domain.number import CHANCE_BYTES, operation_number
 from streams.domain.tables import EXITS
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from stores.audit import Connection, Entry
+    from stores.audit import Entry
     from stores.proposals import Refusal
     from stores.reviewers import Role
     from stores.reviews import Comment, Item, Wish
+    from stores.schema import Connection
     from streams.gateway.review_rights import Right
     from streams.gateway.review_shapes import NewProposal
     from streams.gateway.store import Store
@@ -198,16 +200,8 @@ class Desk:
             approver=proposal.decider,
             refund_no=proposal.refund_no,
         )
-        headers = {
-            "ce_specversion": "1.0",
-            "ce_id": command.command_id,
-            "ce_type": "resolve",
-            "ce_source": "review",
-            "ce_time": self._now().isoformat(),
-            "content-type": "application/json",
-        }
-        pairs = tuple((name, value.encode()) for name, value in headers.items())
-        return Stored(self._topic, command.order_id.encode(), _encode(command), pairs)
+        headers = attributes(command.command_id, "resolve", "review", self._now().isoformat())
+        return Stored(self._topic, command.order_id.encode(), _encode(command), tuple(headers))
 
     async def run(self) -> None:
         """Send what was approved and has no verdict, again and again, for as long as the gateway runs."""

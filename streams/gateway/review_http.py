@@ -17,8 +17,18 @@ from msgspec import structs
 
 from stores.proposals import Decided
 from stores.reviews import Wish
-from streams.gateway.problems import Problem, Refused
-from streams.gateway.refusing import PROBLEM, bounded, problem, refused, strict, too_deep, unreadable
+from streams.gateway.problems import Refused
+from streams.gateway.refusing import (
+    BODY_BYTES,
+    PATH,
+    bounded,
+    problem,
+    refusals,
+    refused,
+    strict,
+    too_deep,
+    unreadable,
+)
 from streams.gateway.review import BROKEN, exits
 from streams.gateway.review_rights import REVIEW_KINDS, Declined
 from streams.gateway.review_shapes import (
@@ -52,18 +62,8 @@ if TYPE_CHECKING:
 
 log: Final = structlog.get_logger(__name__)
 
-PATH: Final = "/v1"
-BODY_BYTES: Final = 32_768
 MOST_NUMBER: Final = 2**31 - 1
-REFUSALS: Final = {
-    status: ResponseSpec(
-        Problem,
-        generate_examples=False,
-        media_type=PROBLEM,
-        description=", ".join(code for code, kind in REVIEW_KINDS.items() if kind.status == status),
-    )
-    for status in sorted({kind.status for kind in REVIEW_KINDS.values()})
-}
+REFUSALS: Final = refusals(REVIEW_KINDS)
 LATER: Final = {
     **REFUSALS,
     202: ResponseSpec(

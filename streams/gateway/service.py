@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from litestar import Litestar
 
-    from stores.audit import Connection
     from stores.merchants import Register
+    from stores.schema import Connection
     from streams.channels.accounts import Accounts
     from streams.domain.contract import Contracts
     from streams.gateway.books import Books
