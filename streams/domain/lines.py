@@ -88,10 +88,8 @@ class BankDetail(Struct, frozen=True, kw_only=True):
 
     amount: int
     currency: str
-    reference: str | None = None
-    """End-to-end id, else the structured or unstructured remittance, whole; None where the bank says NOTPROVIDED."""
-    e2e: str | None = None
-    remittance: str | None = None
+    references: tuple[str, ...] = ()
+    """What it may be known by, whole, the strongest first: end-to-end id, reference, remittance; never NOTPROVIDED."""
     charges: int | None = None
     instructed_amount: int | None = None
     instructed_currency: str | None = None
@@ -113,7 +111,12 @@ class BankEntry(Struct, frozen=True, kw_only=True):
     reversal: bool = False
     account_ref: str | None = None
     key: str | None = None
-    reference: str | None = None
+    references: tuple[str, ...] = ()
+    """As of a detail, where the entry has none."""
+    statement: str | None = None
+    """The statement of the file that it stands in; None where a file is one statement."""
+    account: str | None = None
+    """The account of that statement, where the file names it."""
     text: str | None = None
     booked_on: date | None = None
     value_on: date | None = None
