@@ -36,9 +36,11 @@ from streams.domain.events import (
     RefundLayer,
     RefundNotice,
     Release,
+    Report,
     Unmapped,
 )
 from streams.domain.order import Order
+from streams.domain.reports import PayoutNotice
 from streams.engine.topology import Poison
 
 if TYPE_CHECKING:
@@ -60,8 +62,8 @@ STUB: Final = b"\x02"
 
 TOPICS: Final[Mapping[str, Any]] = {
     "commands": Command,
-    "channel-callbacks": Callback | RefundNotice | RefundLayer | Release | Dispute | Unmapped,
-    "query-results": Answer | Finding,
+    "channel-callbacks": Callback | RefundNotice | RefundLayer | Release | Dispute | PayoutNotice | Unmapped,
+    "query-results": Answer | Finding | Report,
     "card-postings": CardPosting | RefundLayer,
 }
 """What each input topic admits, by logical name."""

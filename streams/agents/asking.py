@@ -17,7 +17,8 @@ import msgspec
 from streams.channels.requests import Reply
 from streams.cloudevents import attributes
 from streams.domain.decisions import ChannelRequest
-from streams.domain.events import MAX_AMOUNT, Answer, Raw
+from streams.domain.events import Answer, Raw
+from streams.domain.fields import MAX_AMOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -26,7 +26,7 @@ from streams.channels.adyen import CHANNEL, Credentials, Keys
 from streams.channels.adyen_items import CAPTURE, UNREADABLE, VOID, WHOLE, Amount
 from streams.channels.amounts import from_channel_minor, to_channel_minor
 from streams.channels.requests import Call, Nothing, Reply, Requests, Said, details
-from streams.domain.events import MAX_AMOUNT
+from streams.domain.fields import MAX_AMOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

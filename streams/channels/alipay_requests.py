@@ -28,7 +28,7 @@ from streams.channels.alipay import CURRENCY, WORDS, Credentials, Keys
 from streams.channels.amounts import from_text, to_text
 from streams.channels.requests import Call, Nothing, Reply, Requests, Said, details
 from streams.channels.rsa_keys import made_by
-from streams.domain.events import Text  # noqa: TC001  msgspec reads the annotation
+from streams.domain.fields import Text  # noqa: TC001  msgspec reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

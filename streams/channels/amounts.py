@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from iso4217 import Currency
 
-from streams.domain.events import MAX_AMOUNT
+from streams.domain.fields import MAX_AMOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

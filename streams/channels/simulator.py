@@ -15,19 +15,8 @@ import msgspec
 from streams.channels.adapter import PAYMENT, TRANSACTION, Adapter, Mapped, Reference
 from streams.channels.amounts import iso_exponents
 from streams.channels.verification import BadSignature, Malformed, check_fresh, evidence, header, in_utc, unix_seconds
-from streams.domain.events import (
-    Amount,
-    Callback,
-    CardPosting,
-    Currency,
-    Dispute,
-    Id,
-    RefundNotice,
-    Text,
-    Unmapped,
-    Whole,
-    Word,
-)
+from streams.domain.events import Callback, CardPosting, Dispute, RefundNotice, Unmapped
+from streams.domain.fields import Amount, Currency, Id, Text, Whole, Word  # noqa: TC001  msgspec reads the annotations
 
 if TYPE_CHECKING:
     from streams.channels.adapter import Received, Said

@@ -20,7 +20,7 @@ import msgspec
 
 from streams.channels import simulator
 from streams.channels.requests import Call, Reply, Requests, Said
-from streams.domain.events import Amount, Currency, Id, Text, Word  # noqa: TC001  msgspec reads the annotations
+from streams.domain.fields import Amount, Currency, Id, Text, Word  # noqa: TC001  msgspec reads the annotations
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -44,7 +44,8 @@ from streams.channels.stripe_objects import (
     id_of,
 )
 from streams.channels.verification import evidence, rfc3339
-from streams.domain.events import MAX_AMOUNT, Callback, CardPosting, Dispute, RefundNotice, Release, Unmapped
+from streams.domain.events import Callback, CardPosting, Dispute, RefundNotice, Release, Unmapped
+from streams.domain.fields import MAX_AMOUNT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

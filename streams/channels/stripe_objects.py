@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from streams.domain.events import Amount, Whole  # noqa: TC001  msgspec reads the annotations
+from streams.domain.fields import Amount, Whole  # noqa: TC001  msgspec reads the annotations
 
 ID_LENGTH: Final = 256
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -22,7 +22,8 @@ from msgspec import Meta, Struct
 from streams.channels.adapter import PAYMENT, REFUND, REFUND_TRANSACTION, TRANSACTION, Mapped, Received, Reference
 from streams.channels.amounts import from_channel_minor
 from streams.channels.verification import BadSignature, Malformed, evidence, in_utc
-from streams.domain.events import Callback, RefundNotice, Unmapped, Whole
+from streams.domain.events import Callback, RefundNotice, Unmapped
+from streams.domain.fields import Whole  # noqa: TC001  msgspec reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

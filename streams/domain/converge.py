@@ -23,6 +23,7 @@ from streams.domain import (
     payment,
     people,
     refunds,
+    reporting,
     timers,
 )
 from streams.domain.decisions import Message
@@ -48,6 +49,7 @@ from streams.domain.events import (
 )
 from streams.domain.facts import ANSWERS, Fact, read, read_command
 from streams.domain.order import MAX_PARKED, Order, Parked, Seen, Target, due
+from streams.domain.reports import Agreement, Booking, Difference, PayoutNotice, Settled
 from streams.domain.schedule import SECOND_MS, ref_of, unknown_order
 from streams.domain.standing import said
 from streams.domain.tables import INIT
@@ -90,6 +92,11 @@ EVIDENCE: Final[dict[type[Evidence], Callable[[Turn, Any, Any, Fact], Ruling]]] 
     Release: captures.judge_release,
     Dispute: disputes.judge,
     Finding: findings.judge,
+    Difference: reporting.differ,
+    Agreement: reporting.agree,
+    Booking: reporting.book,
+    Settled: reporting.settle,
+    PayoutNotice: reporting.payout,
 }
 """Who judges evidence of a kind of its own. `waiting.place` has made sure that it speaks of the right kind of operation."""
 

@@ -16,7 +16,7 @@ Verb: TypeAlias = Literal["SUBMIT", "QUERY", "CLOSE", "CAPTURE", "VOID", "REFUND
 Severity: TypeAlias = Literal["high", "info"]
 Source: TypeAlias = Literal[
     "command", "callback", "submit", "query", "close", "capture", "void", "refund", "card", "timer", "refund-notice", "layer",
-    "release", "dispute", "person", "finding",
+    "release", "dispute", "person", "finding", "bill", "reconciliation", "payout",
 ]  # fmt: skip
 
 
@@ -76,6 +76,8 @@ class PaymentUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     transaction: str | None
     decision: str
     decided_at: datetime
+    funds_stage: Literal["IN_TRANSIT", "SETTLED"] = "IN_TRANSIT"
+    """SETTLED: a bank credit contains its money (R-134). `state` and `before` are then both SUCCESS."""
 
 
 class PayerAction(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="payer_action"):
@@ -283,6 +285,10 @@ class Standing(Struct, frozen=True, omit_defaults=True, gc=False):
     announced: bool = False
     late: bool = False
     """A refund of money that came late."""
+    settled_by: str | None = None
+    """The payout whose bank credit contains its money."""
+    fee_booked: int | None = None
+    """What a bill said that it cost, as it was posted."""
     asked: Asked | None = None
     money: Money | None = None
     shown: Shown | None = None

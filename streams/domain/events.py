@@ -7,27 +7,15 @@ Unknown fields are ignored, so that a connector of the next release can talk to 
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-MAX_AMOUNT: Final = 2**53 - 1
-"""The largest integer every JSON reader holds exactly; no payment comes near it."""
+from streams.domain.fields import Amount, Currency, Details, Id, Moment, Text, Whole, Word  # noqa: TC001  msgspec reads the annotations
+from streams.domain.reports import Agreement, Booking, Difference, PayoutNotice, Settled
 
-Amount: TypeAlias = Annotated[int, Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT, description="integer minor units of `currency`")]
-Currency: TypeAlias = Annotated[str, Meta(min_length=3, max_length=3, description="ISO 4217, three capital letters")]
-Id: TypeAlias = Annotated[str, Meta(max_length=256, description="opaque text")]
-Word: TypeAlias = Annotated[str, Meta(max_length=64)]
-Text: TypeAlias = Annotated[str, Meta(max_length=256)]
-Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
-Whole: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]
-
-Details: TypeAlias = Annotated[dict[Word, Annotated[str, Meta(max_length=1024)]], Meta(max_length=16)]
-"""What only the channel wants to know (a payment method token, the payer's id there, a description); unread by us."""
-
-Request: TypeAlias = Literal["submit", "query", "close", "capture", "void", "refund"]
-"""What an answer answers."""
+Request: TypeAlias = Literal["submit", "query", "close", "capture", "void", "refund", "bill"]
+"""What an answer answers. A line of a channel's own bill is heard like the answer to a query (R-025)."""
 
 
 class Raw(Struct, frozen=True, kw_only=True, gc=False):
@@ -371,12 +359,15 @@ Command: TypeAlias = (
     | Resolve
     | Undelivered
 )
-Evidence: TypeAlias = Callback | Answer | CardPosting | RefundNotice | RefundLayer | Release | Dispute | Finding
+Report: TypeAlias = Difference | Agreement | Booking | Settled | PayoutNotice
+Evidence: TypeAlias = (
+    Callback | Answer | CardPosting | RefundNotice | RefundLayer | Release | Dispute | Finding | Report
+)
 Event: TypeAlias = Command | Evidence
 
 ID_FIELDS: Final = frozenset({
     "command_id", "order_id", "payment_no", "biz_code", "channel", "merchant", "event_id", "transaction", "request_id",
     "authorization", "subscription", "refund_no", "capture_no", "void_no", "operation_no", "refund_transaction", "category",
-    "discrepancy", "proposer", "approver", "other_order", "ref",
+    "discrepancy", "proposer", "approver", "other_order", "ref", "account",
 })  # fmt: skip
 """Fields that a connector may send as a JSON number; its digits are kept as text."""

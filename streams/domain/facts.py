@@ -34,9 +34,10 @@ from streams.domain.events import (
     VoidPayment,
 )
 from streams.domain.moment import parsed
+from streams.domain.reports import Agreement, Booking, Difference, PayoutNotice, Settled
 
 AHEAD_MS: Final = 300_000
-ANSWERS: Final = frozenset({"submit", "query", "close", "capture", "void", "refund"})
+ANSWERS: Final = frozenset({"submit", "query", "close", "capture", "void", "refund", "bill"})
 """Sources of answers, which have no key."""
 
 
@@ -79,11 +80,17 @@ COMMAND_WORDS: Final[dict[type[Command], tuple[str, str]]] = {
 }
 """What a command is called, and the field that says what it is about."""
 
-SOURCES: Final[dict[type[Release | Dispute | Finding], Source]] = {
+SOURCES: Final[dict[type[Evidence], Source]] = {
     Release: "release",
     Dispute: "dispute",
     Finding: "finding",
+    Difference: "reconciliation",
+    Agreement: "reconciliation",
+    Booking: "reconciliation",
+    Settled: "reconciliation",
+    PayoutNotice: "payout",
 }
+"""Where evidence comes from that has no transaction of its own kind."""
 
 
 SPEAKERS: Final[dict[type[Command], Source]] = {Resolve: "person", Undelivered: "finding"}
@@ -148,9 +155,7 @@ def read(event: Evidence, at: int, *, parked: bool = False) -> Fact:
     )
 
 
-def _about(
-    event: Callback | CardPosting | RefundNotice | RefundLayer | Release | Dispute | Finding,
-) -> tuple[Source, str, str | None]:
+def _about(event: Evidence) -> tuple[Source, str, str | None]:
     """Where it came from, the number it speaks of, and the channel's own name for that."""
     if type(event) is Callback:
         return "callback", event.payment_no, event.transaction
@@ -160,8 +165,7 @@ def _about(
         return "card", event.payment_no or event.authorization or "", event.transaction
     if type(event) is RefundLayer:
         return "layer", event.refund_no, None
-    assert isinstance(event, Release | Dispute | Finding)
-    return SOURCES[type(event)], event.payment_no, event.transaction
+    return SOURCES[type(event)], event.payment_no or "", getattr(event, "transaction", None)
 
 
 def operation_key(number: str, merchant: str | None) -> str:

@@ -15,7 +15,7 @@ from msgspec import msgpack, structs
 from streams.domain.events import Answer, Callback, Command, Event, RefundNotice
 
 if TYPE_CHECKING:
-    from streams.domain.events import CardPosting, Dispute, Finding, RefundLayer, Release
+    from streams.domain.events import CardPosting, Dispute, Finding, RefundLayer, Release, Report
     from streams.domain.order import Order, Target
 
 _pack: Final = msgpack.Encoder().encode
@@ -29,7 +29,9 @@ def digest(*parts: Any) -> bytes:
     return blake2b(_pack(parts), digest_size=KEY_BYTES).digest()
 
 
-def event_key(event: Callback | CardPosting | RefundNotice | RefundLayer | Release | Dispute | Finding) -> bytes | None:
+def event_key(
+    event: Callback | CardPosting | RefundNotice | RefundLayer | Release | Dispute | Finding | Report,
+) -> bytes | None:
     """Merchant, channel and event id; without an id, the transaction, event type, status and version (R-072, R-108)."""
     if event.event_id:
         return digest("event", event.merchant or None, event.channel, event.event_id)

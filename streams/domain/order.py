@@ -143,6 +143,10 @@ class Payment(Struct, array_like=True, gc=False):
     """What its start said for the channel alone. Kept while it is open, as a submit sent again must say the same."""
     actions: int = 0
     """Payer actions told; at most one for each submit sent."""
+    fee_booked: int | None = None
+    """The fee that was posted, as the first file stated it; negative where it was given back."""
+    settled_by: str | None = None
+    """The payout whose bank credit contains its money."""
 
     @property
     def kind(self) -> str:
@@ -215,6 +219,9 @@ class Operation(Struct, array_like=True, gc=False):
     """When the card must have shown it; None where nobody waits for that."""
     late: bool = False
     """A refund of late money: it goes out of suspense."""
+    fee_booked: int | None = None
+    """As of a payment."""
+    settled_by: str | None = None
 
     @property
     def key(self) -> str:
@@ -281,6 +288,16 @@ class CardEntry(Struct, array_like=True, frozen=True, gc=False):
     payment_no: str | None
 
 
+class Payout(Struct, array_like=True, frozen=True, gc=False):
+    """What a channel pays to our bank for many payments; it is an order of its own, keyed by channel and reference."""
+
+    ref: str
+    channel: str
+    amount: int
+    currency: str
+    state: str
+
+
 class Order(Struct, array_like=True, gc=False):
     """One merchant order. `seq` counts its decisions, `overflow` the discrepancies beyond the bound, `forgotten` the evidence."""
 
@@ -299,6 +316,7 @@ class Order(Struct, array_like=True, gc=False):
     """When it shrinks to a stub, if nothing is heard of it until then; None while something is open."""
     kept: bytes = b""
     """What a stub remembers of its evidence (see `age`): keys and payload hashes, one after the other."""
+    payout: Payout | None = None
 
 
 def due(order: Order) -> int | None:

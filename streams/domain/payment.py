@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from streams.domain.facts import Fact
 
 SECOND = Ruling("applied", "second-success")
-OF_PAYMENTS = frozenset({"submit", "query", "close"})
+OF_PAYMENTS = frozenset({"submit", "query", "close", "bill"})
 
 
 def judge(turn: Turn, payment: Payment, event: Callback | Answer, fact: Fact) -> Ruling:

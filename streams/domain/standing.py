@@ -12,12 +12,13 @@ from streams.domain.decisions import Asked, Money, Said, Shown, Standing
 from streams.domain.events import Answer, Callback, CardPosting, Finding, RefundLayer, RefundNotice
 from streams.domain.moment import moment
 from streams.domain.order import Operation, Payment, Target
+from streams.domain.reports import Agreement, Booking, Difference, PayoutNotice, Settled
 from streams.domain.tables import INIT, OPEN, SUCCESS
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from streams.domain.events import Dispute, Evidence, Release
+    from streams.domain.events import Dispute, Evidence, Release, Report
     from streams.domain.facts import Fact
     from streams.domain.order import Order
 
@@ -29,12 +30,26 @@ def said(event: Evidence, fact: Fact) -> Said:
     received_at = moment(fact.at) if fact.parked else None
     if isinstance(event, Finding):
         return Said(event.channel, event.event_id, event.transaction, received_at=received_at, reason=event.other_order)
+    if isinstance(event, Difference | Agreement | Booking | Settled | PayoutNotice):
+        return _reported(event)
     sha256 = None if event.raw is None else event.raw.sha256
     if isinstance(event, Answer):
         return _answered(event, received_at, sha256)
     if isinstance(event, Callback):
         return _called_back(event, received_at, sha256)
     return _other(event, received_at, sha256)
+
+
+def _reported(event: Report) -> Said:
+    """`transaction` is what the report calls by a reference, `reason` the line that shows it."""
+    return Said(
+        event.channel,
+        event.event_id,
+        event.transaction if isinstance(event, Settled) else event.ref,
+        amount=getattr(event, "amount", None),
+        currency=getattr(event, "currency", None),
+        reason=getattr(event, "evidence", None),
+    )
 
 
 def _answered(event: Answer, received_at: datetime | None, sha256: str | None) -> Said:
@@ -124,6 +139,8 @@ def _payment(order: Order, payment: Payment) -> Standing:
         payment.announced,
         asked=_asked(order, payment) if payment.attempts else None,
         money=None if plain else _money(payment),
+        settled_by=payment.settled_by,
+        fee_booked=payment.fee_booked,
     )
 
 
@@ -182,6 +199,8 @@ def _operation(order: Order, operation: Operation) -> Standing:
             window_ends_at=_maybe(operation.stuck_at),
         ),
         shown=None if shown is None else Shown(shown.merchant, shown.processor, shown.card, shown.wallet),
+        settled_by=operation.settled_by,
+        fee_booked=operation.fee_booked,
     )
 
 

@@ -94,6 +94,15 @@ DISPUTE: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """A dispute of a payment: state -> the channel's word -> state."""
 
+SENT: Final = "SENT"
+PAID: Final = "PAID"
+PAYOUT: Final[Mapping[str, Mapping[str, str]]] = {
+    SENT: {"SENT": SENT, "PAID": PAID, "FAILED": RETURNED, "FUNDS_RETURNED": RETURNED},
+    PAID: {"SENT": PAID, "PAID": PAID, "FAILED": RETURNED, "FUNDS_RETURNED": RETURNED},
+    RETURNED: {"SENT": RETURNED, "PAID": RETURNED, "FAILED": RETURNED, "FUNDS_RETURNED": RETURNED},
+}
+"""A payout: state -> the channel's word -> state. PAID is the channel's word, too: a payout that was paid can still bounce, once."""
+
 OPEN: Final = frozenset({PAYING, UNKNOWN, REFUNDING})
 """A request is out: money may move, so no other request for the same money may leave (R-157)."""
 UNPAID: Final = frozenset({FAIL, CLOSED, VOIDED, EXPIRED})
@@ -185,10 +194,21 @@ KINDS: Final[Mapping[str, Kind]] = {
     "UNLINKED_REFUND": Kind("high", "card-operations"),
     "CHANNEL_ONLY": Kind("high", "payment-operations"),
     "STATUS_MISMATCH": Kind("high", "payment-operations"),
+    "LOCAL_ONLY": Kind("high", "payment-operations"),
+    "DUPLICATE_TRANSACTION": Kind("high", "payment-operations", 4),
+    "REFERENCE_REUSED": Kind("info", "settlement-operations", 72),
+    "AMBIGUOUS_MATCH": Kind("high", "settlement-operations"),
+    "FEE_MISMATCH": Kind("high", "settlement-operations"),
+    "UNEXPLAINED_RESIDUAL": Kind("high", "settlement-operations"),
+    "BALANCE_BREAK": Kind("high", "settlement-operations"),
+    "FILE_REJECTED": Kind("high", "channel-integration"),
+    "ROW_REJECTED": Kind("high", "channel-integration"),
+    "DUPLICATE_FILE": Kind("info", "settlement-operations", 72),
+    "FILE_VERSION_CHANGED": Kind("info", "settlement-operations", 72),
 }
 """Owners and deadlines are ours to set; the severity of a kind is the usual one, and the law may lower it."""
 
-COMES_BACK: Final = frozenset({"UNKNOWN_ORDER", "STUCK_UNKNOWN", "PARTIAL_TENDER"})
+COMES_BACK: Final = frozenset({"UNKNOWN_ORDER", "STUCK_UNKNOWN", "PARTIAL_TENDER", "LOCAL_ONLY"})
 """Kinds that speak of how things stand, not of facts that disagree: they may come back after people have closed them."""
 
 EXITS: Final[Mapping[str, frozenset[str]]] = {

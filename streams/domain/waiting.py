@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from streams.domain import returns
 from streams.domain.events import Answer, Callback, CardPosting, Dispute, Finding, RefundLayer, RefundNotice, Release
 from streams.domain.order import Operation
+from streams.domain.reports import Agreement, Booking, Difference, PayoutNotice, Settled
 from streams.domain.tables import AUTHORIZED, INIT, NOT_YET_PAID, OPEN, SUCCESS
 from streams.domain.turn import Ruling, Turn
 
@@ -35,8 +36,8 @@ def place(turn: Turn, event: Evidence, fact: Fact) -> Place:
     if type(event) is RefundNotice and not event.refund_no:
         return _of_money(turn.payment(event.payment_no, fact.merchant), release=event.reason == "uncaptured_remainder")
     target = turn.find(fact.payment_no, fact.merchant)
-    if type(event) is Finding:
-        return target, None  # the books have seen the operation
+    if isinstance(event, Finding | Difference | Agreement | Booking | Settled | PayoutNotice):
+        return target, None  # the books have seen the operation, or it speaks of none
     if target is None:
         return None, FOR_OPERATION
     if isinstance(target, Operation):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from streams.domain.events import MAX_AMOUNT
+from streams.domain.fields import MAX_AMOUNT
 
 Amount: TypeAlias = Annotated[int, Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT, description="integer minor units of `currency`")]
 Currency: TypeAlias = Annotated[str, Meta(pattern="^[A-Z]{3}$", description="ISO 4217")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from streams.channels.amounts import from_text
-from streams.domain.events import MAX_AMOUNT
+from streams.domain.fields import MAX_AMOUNT
 from streams.domain.order import Operation, Payment
 from streams.replay.given import TRADE
 from streams.replay.shapes import AMOUNTS

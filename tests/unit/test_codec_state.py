@@ -65,7 +65,7 @@ def test_what_the_first_release_stored_is_still_read_and_goes_on(kept: dict[str,
 
 def test_fields_added_at_the_end_by_a_later_release_are_skipped_and_missing_ones_have_defaults():
     assert load(
-        VERSION + msgspec.msgpack.encode(["O1", 3, 0, 0, 0, [], [], [], [], [], [], None, b"", "new"])
+        VERSION + msgspec.msgpack.encode(["O1", 3, 0, 0, 0, [], [], [], [], [], [], None, b"", None, "new"])
     ) == Order("O1", seq=3)
     assert load(VERSION + msgspec.msgpack.encode(["O1", 3])) == Order("O1", seq=3)
 
@@ -100,7 +100,7 @@ def test_every_type_on_the_wire_has_a_schema():
     found = schemas()
     assert set(found) == {
         "create_payment", "start_payment", "retry_payment", "close_payment", "capture_payment", "void_payment", "refund_payment",
-        "resolve", "undelivered", "finding",
+        "resolve", "undelivered", "finding", "difference", "agreement", "booking", "settled", "payout_notice",
         "callback", "refund_notice", "refund_layer", "release", "dispute", "unmapped", "answer", "card_posting",
         "payment_success", "discrepancy", "payment_update", "operation_update", "payer_action", "movement", "channel_request", "decision",
     }  # fmt: skip

@@ -16,7 +16,7 @@ from streams.channels.amounts import (
 )
 from streams.channels.contracts import shipped
 from streams.domain.contract import DEFAULT, Contract
-from streams.domain.events import MAX_AMOUNT
+from streams.domain.fields import MAX_AMOUNT
 
 ADYEN = shipped()["adyen"]
 
