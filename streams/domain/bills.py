@@ -1,0 +1,196 @@
+"""A channel's own list against ours, line by line, both ways (R-181, R-188, R-190 to R-194).
+
+A row belongs to the operation that has its channel reference; else to the one whose number it names. Where several have it, what agrees in
+amount and currency may decide, and nothing else: what is still open is a proposal for a person. One row matches one operation; a
+further row of a matched operation is a duplicate. Direction comes from the kind; the sign carries nothing.
+
+    ours \\ the row      money (SUCCESS, or funds PAID)      CLOSED or FAILED without money      PENDING
+    SUCCESS, RETURNED   matched                             STATUS_MISMATCH                     quiet
+    FAIL, CLOSED, ...   STATUS_MISMATCH                     matched                             quiet
+    open, AUTHORIZED    evidence, as a query's answer       quiet                               quiet
+    INIT                STATUS_MISMATCH                     quiet                               quiet
+
+What differs in amount or currency is that difference first. Only complete bills prove absence: an operation that succeeded on a business
+day whose complete bill lacks it is held, and missing once the complete bill of `hold_days` later has been read (R-183).
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from streams.domain.tables import AUTHORIZED, INIT, OPEN, RETURNED, SUCCESS
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from streams.domain.lines import BillRow
+
+Verdict: TypeAlias = Literal[
+    "MATCHED", "EVIDENCE", "QUIET", "AMOUNT_MISMATCH", "CURRENCY_MISMATCH", "STATUS_MISMATCH", "DUPLICATE_TRANSACTION", "CHANNEL_ONLY",
+    "AMBIGUOUS_MATCH",
+]  # fmt: skip
+WON: Final = frozenset({SUCCESS, RETURNED})
+UNDECIDED: Final = OPEN | {AUTHORIZED}
+
+
+class Local(Struct, frozen=True, kw_only=True, gc=False):
+    """One payment or refund of ours at this channel. `day` is the business day of its success in the channel's zone, if it succeeded."""
+
+    key: str
+    number: str
+    order_id: str
+    kind: Literal["PAY", "REFUND"]
+    amount: int
+    currency: str
+    state: str
+    payment_no: str
+    merchant: str | None = None
+    transaction: str | None = None
+    day: date | None = None
+
+
+class Outcome(Struct, frozen=True, gc=False):
+    """What came of a row. `row` is its place in the sequence that was compared; a row may differ in two ways, and then has two outcomes."""
+
+    verdict: Verdict
+    row: int
+    local: Local | None = None
+    candidates: tuple[str, ...] = ()
+
+
+class Locals:
+    """Our operations at one channel, by what a row may know them by."""
+
+    def __init__(self, every: Iterable[Local]) -> None:
+        self.by_key: dict[str, Local] = {}
+        self._by_transaction: dict[tuple[str, str], list[Local]] = {}
+        self._by_number: dict[tuple[str, str], list[Local]] = {}
+        for local in every:
+            self.by_key[local.key] = local
+            if local.transaction:
+                self._by_transaction.setdefault((local.kind, local.transaction), []).append(local)
+            for name in {local.number, local.key}:
+                self._by_number.setdefault((local.kind, name), []).append(local)
+
+    def of_transaction(self, kind: str, transaction: str | None) -> Sequence[Local]:
+        return self._by_transaction.get((kind, transaction), ()) if transaction else ()
+
+    def of_number(self, kind: str, number: str | None) -> Sequence[Local]:
+        return self._by_number.get((kind, number), ()) if number else ()
+
+
+def is_money(row: BillRow) -> bool:
+    return row.status == "SUCCESS" or row.funds == "PAID"
+
+
+def compare(rows: Sequence[BillRow], locals_: Locals) -> list[Outcome]:
+    """What came of each row, in the order of rows. Rows are in the order of business date, batch and line; the first of equals matches."""
+    taken: dict[str, int] = {}
+    found: dict[int, list[Outcome]] = {}
+    rest: list[int] = []
+    for name, places in _grouped(rows).items():
+        owners = locals_.of_transaction(*name)
+        if not owners:
+            rest += places
+        elif len(owners) == 1:
+            _share(rows, places, owners[0], taken, found)
+        else:
+            for place in places:
+                _choose(rows, place, owners, taken, found)
+    for place in sorted(rest):
+        row = rows[place]
+        owners = locals_.of_number(row.kind, row.operation_no)
+        if not owners:
+            found[place] = [Outcome("CHANNEL_ONLY", place)]
+        else:
+            _choose(rows, place, _fitting(row, owners), taken, found)
+    return [outcome for place in range(len(rows)) for outcome in found[place]]
+
+
+def _grouped(rows: Sequence[BillRow]) -> dict[tuple[str, str | None], list[int]]:
+    """Places of rows by kind and channel reference; rows of one number without a reference with those that agree first."""
+    groups: dict[tuple[str, str | None], list[int]] = {}
+    for place, row in enumerate(rows):
+        groups.setdefault((row.kind, row.transaction), []).append(place)
+    return groups
+
+
+def _share(
+    rows: Sequence[BillRow], places: list[int], local: Local, taken: dict[str, int], found: dict[int, list[Outcome]]
+) -> None:
+    """Rows of one reference, which one operation has: the best of them is its row, the others are extra."""
+    best = min(places, key=lambda place: (*_distance(rows[place], local), place))
+    for place in places:
+        if place == best and local.key not in taken:
+            taken[local.key] = place
+            found[place] = _pair(rows[place], place, local)
+        else:
+            found[place] = [Outcome("DUPLICATE_TRANSACTION", place, local)]
+
+
+def _distance(row: BillRow, local: Local) -> tuple[bool, bool, bool]:
+    """How far a row is from what we have, for choosing among rows that all name it; it never makes a pair."""
+    return (
+        row.operation_no not in {local.number, local.key},
+        row.currency != local.currency,
+        abs(row.amount) != local.amount,
+    )
+
+
+def _fitting(row: BillRow, owners: Sequence[Local]) -> Sequence[Local]:
+    """Of several that the number may mean, those that agree in amount and currency; all, if none does."""
+    if len(owners) == 1:
+        return owners
+    agreeing = [one for one in owners if (one.currency, one.amount) == (row.currency, abs(row.amount))]
+    return agreeing or owners
+
+
+def _choose(
+    rows: Sequence[BillRow],
+    place: int,
+    owners: Sequence[Local],
+    taken: dict[str, int],
+    found: dict[int, list[Outcome]],
+) -> None:
+    """The one that is meant, if only one can be."""
+    row = rows[place]
+    if len(owners) > 1:
+        owners = [one for one in owners if row.operation_no in {one.number, one.key}] or owners
+    if len(owners) > 1:
+        found[place] = [Outcome("AMBIGUOUS_MATCH", place, None, tuple(sorted(one.key for one in owners)))]
+        return
+    (local,) = owners
+    if local.key in taken:
+        found[place] = [Outcome("DUPLICATE_TRANSACTION", place, local)]
+        return
+    taken[local.key] = place
+    found[place] = _pair(row, place, local)
+
+
+def _pair(row: BillRow, place: int, local: Local) -> list[Outcome]:
+    """How a row and its operation differ."""
+    money = is_money(row)
+    if local.state in UNDECIDED:
+        return [Outcome("EVIDENCE" if money else "QUIET", place, local)]
+    if not money and (row.status == "PENDING" or local.state == INIT):
+        return [Outcome("QUIET", place, local)]
+    differs: list[Verdict] = []
+    if row.currency != local.currency:
+        differs.append("CURRENCY_MISMATCH")
+    elif abs(row.amount) != local.amount:
+        differs.append("AMOUNT_MISMATCH")
+    if money is not (local.state in WON):
+        differs.append("STATUS_MISMATCH")
+    return [Outcome(one, place, local) for one in differs] or [Outcome("MATCHED", place, local)]
+
+
+def missing(
+    local: Local, *, paired: bool, complete: Container[date], hold_days: int
+) -> Literal["HELD", "LOCAL_ONLY"] | None:
+    """Whether a bill should have had this operation; `complete` are the business days whose complete bill has been read."""
+    if paired or local.day is None or local.state != SUCCESS or local.day not in complete:
+        return None
+    return "LOCAL_ONLY" if local.day + timedelta(days=hold_days) in complete else "HELD"
