@@ -18,6 +18,7 @@ from streams.domain.reports import Agreement, Booking, Difference, PayoutNotice,
 if TYPE_CHECKING:
     from typing import Literal
 
+    from streams.domain.banking import BankLine, Item
     from streams.domain.bills import Local
     from streams.domain.lines import BillRow, Payout, SettlementRow
     from streams.domain.reports import Found
@@ -123,29 +124,35 @@ def fee_row(row: SettlementRow, local: Local | None, channel: str, place: str, s
     )
 
 
-def booking(
-    kind: Literal["BANK", "OUT", "CHARGE", "BOUNCE"],
-    *,
-    channel: str,
-    account: str,
-    item: str,
-    amount: int,
-    currency: str,
-    line: tuple[str, ...],
-    evidence: str,
+def moved(line: BankLine, item: Item, *, bounced: bool = False) -> list[Booking]:
+    """What a bank line proves of the item that it names, and the charge that the bank named with it; keyed with the item."""
+    if bounced:
+        kind: Literal["BANK", "OUT", "BOUNCE"] = "BOUNCE"
+    else:
+        kind = "OUT" if item.channel is None else "BANK"
+    amount = line.amount if kind == "BANK" else -line.amount
+    suffix = "-return" if bounced else ""
+    told = [_booking(kind, line, item, f"{item.ref}{suffix}", amount)]
+    if line.charges:
+        told.append(_booking("CHARGE", line, item, f"{item.ref}-charge", line.charges))
+    return told
+
+
+def _booking(
+    kind: Literal["BANK", "OUT", "CHARGE", "BOUNCE"], line: BankLine, item: Item, ref: str, amount: int
 ) -> Booking:
-    """What a bank line proves of an item, keyed with the item. `line` is the line's own name, the same in every file that has it."""
-    suffix = {"BANK": "", "OUT": "", "CHARGE": "-charge", "BOUNCE": "-return"}[kind]
+    """`line.name` is the same in every file that has the line."""
+    channel = item.channel or line.account
     return Booking(
-        order_id=keyed("payout", channel or account, item),
-        channel=channel or account,
+        order_id=keyed("payout", channel, item.ref),
+        channel=channel,
         status=kind,
-        ref=f"{item}{suffix}",
-        event_id=event_id("booking", kind, account, line),
+        ref=ref,
+        event_id=event_id("booking", kind, line.account, line.name),
         amount=amount,
-        currency=currency,
-        evidence=evidence,
-        account=account,
+        currency=line.currency,
+        evidence=line.ref,
+        account=line.account,
     )
 
 

@@ -11,6 +11,7 @@ from streams.domain.facts import operation_key
 from streams.domain.layers import Layers
 from streams.domain.order import Operation
 from streams.domain.tables import SUCCESS
+from streams.replay import reconciled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ def report(run: Run) -> dict[str, Any]:
     shown = [target for target in targets if not _generated(run, target)]
     moved = Counter(message.kind for message in run.messages if isinstance(message, Movement))
     ledger = list(_ledger(run))
+    files = reconciled.recon(run)
     return {
         "ops": {target.key: target.state for target in shown},
         "success_events": sum(isinstance(message, PaymentSuccess) for message in run.messages),
@@ -50,10 +52,11 @@ def report(run: Run) -> dict[str, Any]:
         "transitions": {target.key: list(target.path) for target in shown},
         "fields": {target.key: _fields(target) for target in shown},
         "emitted": list(_emitted(run)),
-        "candidates": run.candidates,
+        "candidates": run.candidates | run.files.bank.candidates,
         "acks": run.acks,
         "balances": _balances(run.given.balances, ledger),
-        "payouts": {},
+        "payouts": reconciled.payouts(run),
+        **({} if files is None else {"recon": files}),
     }
 
 

@@ -17,7 +17,10 @@ from streams.domain.converge import converge
 from streams.domain.decisions import Decision, Message
 from streams.domain.events import Event
 from streams.domain.order import due
+from streams.domain.reporting import keyed
+from streams.domain.reports import PayoutNotice
 from streams.replay import given, mapping, raw
+from streams.replay.files import Files
 from streams.replay.shapes import DELIVERIES, NotUnderstoodError, understood
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ class Run:
         self.candidates: dict[str, list[str]] = {}
         self.strays: dict[str, list[int]] = {}
         self.dues: list[tuple[int, str]] = []
+        self.files = Files(self)
         for name in self.orders:
             self._watch(name)
 
@@ -99,6 +103,10 @@ class Run:
             self._record(event, number)
         elif kind == "RAW_CALLBACK":
             self._callback(event, number)
+        elif kind == "FILE":
+            self.files.hear(event)
+        elif kind == "PAYOUT":
+            self._payout(event)
         elif kind != "TICK":
             self._hear(event, number)
             if kind in DELIVERIES:
@@ -160,6 +168,24 @@ class Run:
                 break
         if type(ruling) is Decision and ruling.source == "command" and ruling.verdict == "refused":
             self.refuse(name, ruling, event)
+
+    def report(self, event: Event) -> None:
+        """What reconciliation found, about the order that it is keyed by."""
+        self._decide(event.order_id, event, self.at)
+
+    def _payout(self, event: dict[str, Any]) -> None:
+        """A channel's word about a payout; the bank's lines are what is posted."""
+        told = PayoutNotice(
+            order_id=keyed("payout", event["channel"], event["ref"]),
+            channel=event["channel"],
+            status=event["status"],
+            ref=event["ref"],
+            event_id=event["event_id"],
+            amount=event["amount"],
+            currency=event["ccy"],
+        )
+        self.report(told)
+        self.acks.append("OK")
 
     def refuse(self, name: str, ruling: Decision, event: dict[str, Any]) -> None:
         """Our own request was refused: it is rejected, unless it only repeats what is there."""

@@ -14,7 +14,7 @@ def differences(expected: dict[str, Any], outcome: dict[str, Any]) -> dict[str, 
     return {
         key: (wanted, outcome.get(key, "absent"))
         for key, wanted in expected.items()
-        if key != "recon" and not (key in outcome and _agree(key, wanted, outcome[key]))
+        if not (key in outcome and _agree(key, wanted, outcome[key]))
     }
 
 
@@ -65,7 +65,22 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+RECON_SETS: Final = frozenset({"matched", "held", "attached", "refs"})
+RECON_EQUAL: Final = frozenset({"lines", "entries", "sum"})
+
+
+def _recon(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
+    return all(_recon_key(name, value, got.get(name)) for name, value in wanted.items())
+
+
+def _recon_key(name: str, wanted: Any, got: Any) -> bool:
+    if name in RECON_SETS:
+        return _set(wanted, got)
+    return _equal(wanted, got) if name in RECON_EQUAL else _listed(wanted, got)
+
+
 COMPARED: Final = {
+    "recon": _recon,
     **dict.fromkeys(("ops", "success_events", "refund_events", "acks"), _equal),
     **dict.fromkeys(("discrepancies", "ledger"), _bag),
     **dict.fromkeys(("rejected_ops", "resolved", "flags"), _set),

@@ -78,14 +78,25 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path):
     assert result.stdout == ""
 
 
+FILE = {
+    "type": "FILE", "recv_time": at("10:00:00"), "file_kind": "CHANNEL_BILL", "source": "s", "channel": "chA", "batch": "B1",
+    "business_date": "2025-03-03",
+}  # fmt: skip
+
 NOT_UNDERSTOOD = {
     "event type": ({}, [event("CALLBCK")]),
-    "type": ({}, [event("FILE")]),
+    "type": ({}, [event("PARCEL")]),
+    "source of FILE": ({}, [{key: value for key, value in FILE.items() if key != "source"}]),
+    "file_kind of FILE": ({}, [FILE | {"file_kind": "CAMT099"}]),
+    "amount is missing": ({}, [FILE | {"rows": [{"line": 1, "ccy": "USD"}]}]),
+    "rows of FILE are objects": ({}, [FILE | {"rows": [1]}]),
+    "unknown field 'colour' in the content": ({}, [FILE | {"rows": [{"line": 1, "amount": 1, "ccy": "USD", "colour": 1}]}]),
+    "encoding of FILE": ({}, [FILE | {"raw_lines": ["a"], "encoding": "EBCDIC"}]),
     "field": ({"ops": [PAYING]}, [success(colour="red")]),
     "contract key": ({"contract": {"chA": {"colour": 1}}}, []),
     "contract of chA": ({"contract": {"chA": {"query_window_s": "long"}}}, []),
     "given: ": ({"ops": [PAYING | {"colour": 1}]}, []),
-    "given.expected": ({"expected": [{}]}, []),
+    "expected": ({"expected": [{}]}, []),
     "no state of REFUND": ({"ops": [PAID, REFUND | {"state": "PAYING"}]}, []),
     "recv_time": ({}, [event("TICK", recv_time=...)]),
     "given.now": ({"now": "today"}, []),
