@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "merchant": "streams.cli.merchant:merchant",
     "notifier": "streams.cli.notifier:notifier",
     "projector": "streams.cli.projector:projector",
+    "recon": "streams.cli.recon:recon",
     "replay": "streams.cli.replay:replay",
     "review": "streams.cli.review:review",
     "simulate": "streams.cli.simulate:simulate",

@@ -86,9 +86,12 @@ def is_money(row: BillRow) -> bool:
     return row.status == "SUCCESS" or row.funds == "PAID"
 
 
-def compare(rows: Sequence[BillRow], locals_: Locals) -> list[Outcome]:
-    """What came of each row, in the order of rows. Rows are in the order of business date, batch and line; the first of equals matches."""
-    taken: dict[str, int] = {}
+def compare(rows: Sequence[BillRow], locals_: Locals, matched: Iterable[str] = ()) -> list[Outcome]:
+    """What came of each row, in the order of rows. Rows are in the order of business date, batch and line; the first of equals matches.
+
+    `matched` are keys of operations that other rows of the same source have matched before.
+    """
+    taken = dict.fromkeys(matched, -1)
     found: dict[int, list[Outcome]] = {}
     rest: list[int] = []
     for name, places in _grouped(rows).items():
