@@ -92,7 +92,9 @@ _BY_NUMBER: Final = f"""
                         WHERE (s.source, s.account, s.kind, s.operation_no) = (l.source, l.account, l.kind, l.operation_no))
        AND NOT EXISTS (SELECT FROM (SELECT kind, number FROM r_op GROUP BY 1, 2 HAVING count(*) > 1) s
                         WHERE (s.kind, s.number) = (l.kind, l.operation_no))
-       AND NOT EXISTS (SELECT FROM r_rest x WHERE x.kind = l.kind AND x.operation_no LIKE '%/%')
+       AND l.operation_no NOT IN (SELECT substring(x.operation_no FROM '[^/]*$') FROM r_rest x WHERE x.operation_no LIKE '%/%')
+       AND NOT EXISTS (SELECT FROM r_rest x WHERE (x.source, x.account, x.kind, x.transaction)
+                                                  = (l.source, l.account, o.kind, o.transaction))
        AND NOT EXISTS (SELECT FROM r_pair p WHERE (p.source, p.account, p.kind, p.merchant, p.number, p.order_id)
                                                   = (l.source, l.account, o.kind, o.merchant, o.number, o.order_id))
        AND NOT EXISTS (SELECT FROM r_taken t WHERE (t.source, t.account, t.kind, t.merchant, t.number, t.order_id)
@@ -126,7 +128,7 @@ _THEIRS: Final = """
     UNION SELECT o.* FROM r_op o WHERE (o.kind, o.number) IN (SELECT * FROM unnest($3::text[], $4::text[]))
 """
 _OTHERS: Final = """
-    SELECT source, account, merchant, number, kind FROM r_pair UNION SELECT source, account, merchant, number, kind FROM r_taken
+    SELECT source, account, order_id, merchant, number FROM r_pair UNION SELECT source, account, order_id, merchant, number FROM r_taken
 """
 _PUT: Final = """
     INSERT INTO recon_results (batch_id, line, verdict, merchant, number, order_id, candidates, run_id)
@@ -171,13 +173,12 @@ async def _leftovers(connection: Connection, run_id: int) -> None:
     by_number = sorted(
         {(row["kind"], name) for row in left if row["operation_no"] for name in _names(row["operation_no"])}
     )
-    ours = await connection.fetch(
-        _THEIRS, [one[0] for one in by_transaction], [one[1] for one in by_transaction], [one[0] for one in by_number], [one[1] for one in by_number]
-    )  # fmt: skip
+    names = [[one[side] for one in names] for names in (by_transaction, by_number) for side in (0, 1)]
+    ours = await connection.fetch(_THEIRS, *names)
     locals_ = Locals([local(row) for row in ours])
-    taken: dict[tuple[str, str], set[str]] = {}
+    taken: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in await connection.fetch(_OTHERS):
-        taken.setdefault((row["source"], row["account"]), set()).add(_key(row["merchant"], row["number"]))
+        taken.setdefault((row["source"], row["account"]), set()).add((row["order_id"], key(row["merchant"], row["number"])))
     groups: dict[tuple[str, str], list[Any]] = {}
     for row in left:
         groups.setdefault((row["source"], row["account"]), []).append(row)
@@ -201,14 +202,14 @@ def _names(operation_no: str) -> set[str]:
     return {operation_no, operation_no.rpartition("/")[2]}
 
 
-def _key(merchant: str, number: str) -> str:
+def key(merchant: str, number: str) -> str:
     return f"{merchant}/{number}" if merchant else number
 
 
 def local(row: Any, day: date | None = None) -> Local:
     """One of our operations, as the law's function takes it. An empty merchant is none."""
     return Local(
-        key=_key(row["merchant"], row["number"]),
+        key=key(row["merchant"], row["number"]),
         number=row["number"],
         order_id=row["order_id"],
         kind=row["kind"],
@@ -226,6 +227,30 @@ def _bill_row(row: Any) -> BillRow:
     return BillRow(
         line=row["line"], kind=row["kind"], amount=row["amount"], currency=row["currency"], status=row["status"],
         transaction=row["transaction"], operation_no=row["operation_no"], funds=row["funds"],
+    )  # fmt: skip
+
+
+async def put(
+    connection: Connection, batch_id: int, outcomes: Sequence[tuple[int, bills.Outcome]], run_id: int
+) -> None:
+    """Write down what came of lines that were compared one by one."""
+    rows = [
+        (
+            batch_id, line, one.verdict, None if one.local is None else one.local.merchant or "",
+            None if one.local is None else one.local.number, None if one.local is None else one.local.order_id,
+            "\x1f".join(one.candidates) or None,
+        )
+        for line, one in outcomes
+    ]  # fmt: skip
+    if rows:
+        await connection.execute(_PUT, *[list(column) for column in zip(*rows, strict=True)], run_id)
+
+
+def missed(row: Any) -> Local:
+    """An operation that was missing, by its name; nothing else of it is known here."""
+    return Local(
+        key=key(row["merchant"], row["number"]), number=row["number"], order_id=row["order_id"], kind="PAY", amount=0, currency="",
+        state="SUCCESS", payment_no=row["number"], merchant=row["merchant"] or None,
     )  # fmt: skip
 
 
@@ -301,7 +326,8 @@ async def fees(connection: Connection, channel: str) -> AsyncIterator[list[Any]]
     while rows := await cursor.fetch(PORTION):
         yield rows
         await connection.execute(
-            "UPDATE recon_results r SET fee_told = true FROM unnest($1::bigint[], $2::bigint[]) AS t (b, l) WHERE r.batch_id = b AND r.line = l",
+            "UPDATE recon_results r SET fee_told = true FROM unnest($1::bigint[], $2::bigint[]) AS t (b, l) "
+            "WHERE r.batch_id = b AND r.line = l",
             [row["batch_id"] for row in rows],
             [row["line"] for row in rows],
         )

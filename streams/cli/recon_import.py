@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 @click.option("--zone", help="IANA zone of the business day; the contract's without it.")
 @click.option(
     "--batch",
-    help="What the channel calls the batch; the day without it. Of several files it is each one's name.",
+    help="What the channel calls the batch; the day without it, the name of each of several files.",
 )
 @click.option("--source", help="What lists it; channel and kind without it.")
 @click.option("--kind", type=click.Choice(KINDS), default="CHANNEL_BILL", show_default=True)

@@ -61,7 +61,7 @@ class Placed(Struct, frozen=True, kw_only=True):
     """What came of a line. POSTED and BOUNCED post it; FOREIGN matches by the instructed amount and posts nothing."""
 
     verdict: Verdict
-    item: str | None = None
+    item: Item | None = None
     severity: Literal["high", "info"] = "high"
     candidates: tuple[str, ...] = ()
 
@@ -180,9 +180,9 @@ def _against(line: BankLine, item: Item) -> Placed:
     if line.currency != item.currency:
         instructed = (line.instructed_amount, line.instructed_currency) == (item.open, item.currency)
         if instructed:
-            return Placed(verdict="FOREIGN", item=item.ref, severity="info")
-        return Placed(verdict="CURRENCY_MISMATCH", item=item.ref)
-    return Placed(verdict=_amounts(line.amount, item), item=item.ref)
+            return Placed(verdict="FOREIGN", item=item, severity="info")
+        return Placed(verdict="CURRENCY_MISMATCH", item=item)
+    return Placed(verdict=_amounts(line.amount, item), item=item)
 
 
 def _amounts(amount: int, item: Item) -> Verdict:

@@ -51,6 +51,11 @@ class Local(Struct, frozen=True, kw_only=True, gc=False):
     transaction: str | None = None
     day: date | None = None
 
+    @property
+    def name(self) -> tuple[str, str]:
+        """Order and key: numbers are unique in their order only."""
+        return self.order_id, self.key
+
 
 class Outcome(Struct, frozen=True, gc=False):
     """What came of a row. `row` is its place in the sequence that was compared; a row may differ in two ways, and then has two outcomes."""
@@ -86,10 +91,10 @@ def is_money(row: BillRow) -> bool:
     return row.status == "SUCCESS" or row.funds == "PAID"
 
 
-def compare(rows: Sequence[BillRow], locals_: Locals, matched: Iterable[str] = ()) -> list[Outcome]:
+def compare(rows: Sequence[BillRow], locals_: Locals, matched: Iterable[tuple[str, str]] = ()) -> list[Outcome]:
     """What came of each row, in the order of rows. Rows are in the order of business date, batch and line; the first of equals matches.
 
-    `matched` are keys of operations that other rows of the same source have matched before.
+    `matched` are names of operations that other rows of the same source have matched before.
     """
     taken = dict.fromkeys(matched, -1)
     found: dict[int, list[Outcome]] = {}
@@ -122,13 +127,13 @@ def _grouped(rows: Sequence[BillRow]) -> dict[tuple[str, str | None], list[int]]
 
 
 def _share(
-    rows: Sequence[BillRow], places: list[int], local: Local, taken: dict[str, int], found: dict[int, list[Outcome]]
+    rows: Sequence[BillRow], places: list[int], local: Local, taken: dict[tuple[str, str], int], found: dict[int, list[Outcome]]
 ) -> None:
     """Rows of one reference, which one operation has: the best of them is its row, the others are extra."""
     best = min(places, key=lambda place: (*_distance(rows[place], local), place))
     for place in places:
-        if place == best and local.key not in taken:
-            taken[local.key] = place
+        if place == best and local.name not in taken:
+            taken[local.name] = place
             found[place] = _pair(rows[place], place, local)
         else:
             found[place] = [Outcome("DUPLICATE_TRANSACTION", place, local)]
@@ -155,7 +160,7 @@ def _choose(
     rows: Sequence[BillRow],
     place: int,
     owners: Sequence[Local],
-    taken: dict[str, int],
+    taken: dict[tuple[str, str], int],
     found: dict[int, list[Outcome]],
 ) -> None:
     """The one that is meant, if only one can be."""
@@ -166,10 +171,10 @@ def _choose(
         found[place] = [Outcome("AMBIGUOUS_MATCH", place, None, tuple(sorted(one.key for one in owners)))]
         return
     (local,) = owners
-    if local.key in taken:
+    if local.name in taken:
         found[place] = [Outcome("DUPLICATE_TRANSACTION", place, local)]
         return
-    taken[local.key] = place
+    taken[local.name] = place
     found[place] = _pair(row, place, local)
 
 

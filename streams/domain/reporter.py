@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import msgpack
 
+from streams.domain.bills import is_money
 from streams.domain.events import Answer
+from streams.domain.lines import BillRow
 from streams.domain.reporting import keyed
 from streams.domain.reports import Agreement, Booking, Difference, PayoutNotice, Settled
 
 if TYPE_CHECKING:
     from typing import Literal
 
-    from streams.domain.banking import BankLine, Item
-    from streams.domain.bills import Local
-    from streams.domain.lines import BillRow, Payout, SettlementRow
+    from streams.domain.banking import BankLine, Item, Placed
+    from streams.domain.bills import Local, Outcome
+    from streams.domain.lines import Payout, SettlementRow
     from streams.domain.reports import Found
 
 
@@ -59,6 +61,38 @@ def difference(
         currency=currency,
         money=money,
         candidates=candidates[:16],
+    )
+
+
+def of_row(outcome: Outcome, row: BillRow | SettlementRow, channel: str, place: str) -> Difference:
+    """A row that differs, or that nobody has. `place` is batch:line; an extra row and an unknown one are called by their own reference."""
+    local = outcome.local
+    own = local is None or outcome.verdict == "DUPLICATE_TRANSACTION" or bool(outcome.candidates)
+    differs = outcome.verdict in {"AMOUNT_MISMATCH", "CURRENCY_MISMATCH"}
+    return difference(
+        outcome.verdict,  # type: ignore[arg-type]  # whatever is told of a row is a difference
+        channel,
+        (row.transaction or place) if own or local is None else local.key,
+        place,
+        local=local,
+        amount=row.amount if differs else None,
+        currency=row.currency if differs else None,
+        money=not isinstance(row, BillRow) or is_money(row),
+        candidates=outcome.candidates,
+    )
+
+
+def unplaced(line: BankLine, placed: Placed, channel: str) -> Difference:
+    """A bank line that posts nothing: what stands against it. One in another currency is matched and only noted."""
+    return difference(
+        "CURRENCY_MISMATCH" if placed.verdict == "FOREIGN" else placed.verdict,  # type: ignore[arg-type]  # the rest are differences
+        channel,
+        line.ref,
+        line.ref,
+        severity="info" if placed.severity == "info" else None,
+        amount=line.amount,
+        currency=line.currency,
+        candidates=placed.candidates,
     )
 
 

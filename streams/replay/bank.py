@@ -120,24 +120,13 @@ class Bank:
         placed = banking.place(line, list(self.items.values()))
         if placed.candidates:
             self.candidates[line.ref] = list(placed.candidates)
-        item = self.items.get(placed.item or "")
+        item = placed.item
         if item is not None and placed.verdict in {"POSTED", "BOUNCED"}:
             self._post(line, item, bounced=placed.verdict == "BOUNCED")
             return True
         if item is not None and placed.verdict == "FOREIGN":
             self._came(item, item.open)
-        self._tell(
-            reporter.difference(
-                "CURRENCY_MISMATCH" if placed.verdict == "FOREIGN" else placed.verdict,  # type: ignore[arg-type]  # the rest are differences
-                channel,
-                line.ref,
-                line.ref,
-                severity=placed.severity if placed.severity == "info" else None,
-                amount=line.amount,
-                currency=line.currency,
-                candidates=placed.candidates,
-            )
-        )
+        self._tell(reporter.unplaced(line, placed, channel))
         return placed.verdict == "FOREIGN"
 
     def _post(self, line: BankLine, item: Item, *, bounced: bool) -> None:

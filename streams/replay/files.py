@@ -240,25 +240,9 @@ class Files:
             if row.fee:
                 self.tell(reporter.fee(local, channel, row.fee, row.currency, place))
             return
-        ref = local.key if local is not None else row.transaction or place
-        if outcome.verdict == "DUPLICATE_TRANSACTION":
-            ref = row.transaction or place
         if outcome.candidates:
-            ref = row.transaction or place
-            self._run.candidates[ref] = list(outcome.candidates)
-        self.tell(
-            reporter.difference(
-                outcome.verdict,  # type: ignore[arg-type]  # the rest of them are differences
-                channel,
-                ref,
-                place,
-                local=local,
-                amount=row.amount if outcome.verdict in {"AMOUNT_MISMATCH", "CURRENCY_MISMATCH"} else None,
-                currency=row.currency if outcome.verdict in {"AMOUNT_MISMATCH", "CURRENCY_MISMATCH"} else None,
-                money=bills.is_money(row),
-                candidates=outcome.candidates,
-            )
-        )
+            self._run.candidates[row.transaction or place] = list(outcome.candidates)
+        self.tell(reporter.of_row(outcome, row, channel, place))
 
     def _absent(self, channel: str, ours: Locals, batches: list[Batch]) -> None:
         complete = {one.day for one in batches if one.complete}
@@ -323,19 +307,7 @@ class Files:
             if row.fee:
                 self.tell(reporter.fee(local, batch.channel, row.fee, row.currency, place))
         elif outcome.verdict != "EVIDENCE":
-            ref = row.transaction or place
-            if local is not None and outcome.verdict != "DUPLICATE_TRANSACTION":
-                ref = local.key
-            self.tell(
-                reporter.difference(
-                    outcome.verdict,  # type: ignore[arg-type]  # the rest of them are differences
-                    batch.channel,
-                    ref,
-                    place,
-                    local=local,
-                    money=True,
-                )
-            )
+            self.tell(reporter.of_row(outcome, row, batch.channel, place))
 
     def _settled(self, item: Item) -> None:
         """What the payout lists is at the bank."""
