@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from streams.channels.amounts import iso_exponents
-from streams.domain.lines import BankEntry, BillRow, Control, Line, RejectedRow, SettlementRow
+from streams.domain.lines import BankEntry, BillRow, Control, Line, Payout, RejectedRow, SettlementRow
 from streams.statements import figures, opened
 from streams.statements.figures import FigureError
 from streams.statements.refusal import Refused
@@ -240,12 +240,14 @@ class _Reading:
             local_time=row.get("local_time") or row.get("time"),
         )
 
-    def _part(self, row: _Row, line: int) -> SettlementRow:
+    def _part(self, row: _Row, line: int) -> SettlementRow | Payout:
         currency = self._ccy(row)
         kind = row.get("kind", "PAY")
+        if kind == "PAYOUT":
+            return Payout(line=line, ref=row.need("ref"), amount=self._money(row, "amount", currency), currency=currency)
         if kind not in {"PAY", "REFUND", "FEE", "CHARGEBACK", "OTHER"}:
             raise _UnreadableError(
-                "kind", f"{kind!r} is none of PAY, REFUND, FEE, CHARGEBACK, OTHER; map it in the layout"
+                "kind", f"{kind!r} is none of PAY, REFUND, FEE, CHARGEBACK, OTHER, PAYOUT; map it in the layout"
             )
         fee, _ = self._fee(row, currency)
         return SettlementRow(

@@ -28,7 +28,9 @@ async def load(connection: Any, rows: list[Any], batch: str = "B1", **fields: An
 async def judged(connection: Any) -> dict[int, tuple[str, str | None, tuple[str, ...]]]:
     async with connection.transaction():
         await matching.judge(connection, recon.CHANNEL, 1)
-    found = await connection.fetch("SELECT * FROM recon_results r JOIN recon_batches b ON b.id = r.batch_id WHERE b.state = 'active'")
+    found = await connection.fetch(
+        "SELECT * FROM recon_results r JOIN recon_batches b ON b.id = r.batch_id WHERE b.state = 'active'"
+    )
     return {
         row["line"]: (
             row["verdict"],

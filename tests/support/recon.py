@@ -51,7 +51,15 @@ async def put_ours(connection: Any, ours: list[Local], channel: str = CHANNEL, a
     )  # fmt: skip
 
 
-def file(batch: str = "B1", *, kind: str = "CHANNEL_BILL", day: date = DAY, channel: str = CHANNEL, content: bytes = b"", **fields: Any) -> Any:
+def file(
+    batch: str = "B1",
+    *,
+    kind: str = "CHANNEL_BILL",
+    day: date = DAY,
+    channel: str = CHANNEL,
+    content: bytes = b"",
+    **fields: Any,
+) -> Any:
     """A file to be loaded; its hash is of `content`."""
     from stores.batches import File  # noqa: PLC0415  nothing of the stores is imported by whoever only reads bills
 
@@ -79,7 +87,9 @@ def _ours(chance: random.Random, world: int, place: int) -> Local:
     kind = chance.choice(["PAY", "PAY", "REFUND"])
     merchant = chance.choice([None, None, "m"])
     number = f"{world}-N{chance.randint(1, 2)}"
-    states = ["SUCCESS", "SUCCESS", "FAIL", "CLOSED", "UNKNOWN", "INIT"] + (["RETURNED"] if kind == "REFUND" else ["AUTHORIZED"])
+    states = ["SUCCESS", "SUCCESS", "FAIL", "CLOSED", "UNKNOWN", "INIT"] + (
+        ["RETURNED"] if kind == "REFUND" else ["AUTHORIZED"]
+    )
     return Local(
         key=number if merchant is None else f"{merchant}/{number}",
         number=number,
