@@ -10,7 +10,6 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from stores.schema import Connection
 
-MOST: Final = 100
 _BATCHES: Final = """
     SELECT id, source, account, business_date, zone, batch, version, channel, kind, file_name, encode(sha256, 'hex') AS sha256, size,
            parser, layout, imported_at, state, lines, rejected, complete, reason, encode(digest, 'hex') AS digest FROM recon_batches
@@ -87,7 +86,7 @@ async def batch(connection: Connection, batch_id: int) -> Whole | None:
         ),
         rejected_rows=await _rows(
             connection,
-            f"SELECT line, field, reason FROM recon_rejected_rows WHERE batch_id = $1 ORDER BY line LIMIT {MOST}",  # noqa: S608  a number
+            "SELECT line, field, reason FROM recon_rejected_rows WHERE batch_id = $1 ORDER BY line LIMIT 100",
             batch_id,
         ),
         verdicts=dict(
@@ -100,7 +99,7 @@ async def batch(connection: Connection, batch_id: int) -> Whole | None:
         differences=await _rows(
             connection,
             "SELECT line, verdict, number, order_id FROM recon_results WHERE batch_id = $1 AND verdict NOT IN ('MATCHED', 'QUIET') "
-            f"ORDER BY line LIMIT {MOST}",
+            "ORDER BY line LIMIT 100",
             batch_id,
         ),
     )

@@ -178,7 +178,9 @@ async def _leftovers(connection: Connection, run_id: int) -> None:
     locals_ = Locals([local(row) for row in ours])
     taken: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for row in await connection.fetch(_OTHERS):
-        taken.setdefault((row["source"], row["account"]), set()).add((row["order_id"], key(row["merchant"], row["number"])))
+        taken.setdefault((row["source"], row["account"]), set()).add(
+            (row["order_id"], key(row["merchant"], row["number"]))
+        )
     groups: dict[tuple[str, str], list[Any]] = {}
     for row in left:
         groups.setdefault((row["source"], row["account"]), []).append(row)

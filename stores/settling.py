@@ -128,11 +128,11 @@ async def items(connection: Connection, references: Sequence[str]) -> list[Item]
     ]  # fmt: skip
 
 
-async def came(connection: Connection, item: Item, *, returned: bool) -> None:
+async def came(connection: Connection, item: Item, *, bounced: bool) -> None:
     """What has come of an item so far, and whether it left again."""
     await connection.execute(
-        "UPDATE recon_items SET came = $3, settled = settled OR $3 = amount, returned = returned OR $4 WHERE channel = $1 AND ref = $2",
-        item.channel or "", item.ref, item.came, returned,
+        "UPDATE recon_items SET came = $3, settled = settled OR $3 = amount, bounced = bounced OR $4 WHERE channel = $1 AND ref = $2",
+        item.channel or "", item.ref, item.came, bounced,
     )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ CREATE TABLE recon_items (
     payout   boolean NOT NULL,
     came     bigint  NOT NULL DEFAULT 0,
     settled  boolean NOT NULL DEFAULT false,
-    returned boolean NOT NULL DEFAULT false,
+    bounced  boolean NOT NULL DEFAULT false,
     PRIMARY KEY (channel, ref)
 );
 COMMENT ON TABLE recon_items IS 'what is expected at the bank; an empty channel is what we pay';

@@ -1,7 +1,7 @@
 """Reconciliation of what was imported: every layer in one transaction with what is to be told of it, and then the telling.
 
-Nothing is decided about money here. Lines are compared by `stores.matching` and `streams.domain`; what comes of them is told to the law
-as events, at least once each and under ids that make a repetition one. A crash anywhere leaves the run undone, or done with its events waiting.
+Nothing is decided about money here. Lines are compared by `stores.matching` and `streams.domain`; what comes of them is told to the law as
+events, at least once each and under ids that make a repetition one. A crash leaves the run undone, or done with its events waiting.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Reconciler:
 
     async def _came(self, items: dict[Any, Item], now: Item, *, bounced: bool) -> None:
         items[now.channel, now.ref] = now
-        await settling.came(self._connection, now, returned=bounced)
+        await settling.came(self._connection, now, bounced=bounced)
         if now.open == 0 and not bounced and now.channel is not None:
             for one in await settling.listed(self._connection, now.channel, now.ref):
                 ours = await settling.ours(self._connection, now.channel, one.rows)

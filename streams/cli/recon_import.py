@@ -69,9 +69,8 @@ def imported(files: tuple[str, ...], day: datetime, **options: Any) -> None:
     """Import bills and statements: the same file again adds nothing, a corrected one supersedes, and both are kept."""
     wanted = _wanted(day.date(), several=len(files) > 1, **options)
     refused = False
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} lines"), TimeElapsedColumn(), console=Console(stderr=True)
-    ) as progress:  # fmt: skip
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed} lines"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
         for path in files:
             task = progress.add_task(printable(Path(path).name), total=None)
             named = wanted if len(files) == 1 else wanted._replace(batch=Path(path).name[:128])

@@ -21,7 +21,10 @@ from streams.domain.contract import DEFAULT
 from streams.settings import Settings, SettingsError
 from streams.topics import Topics, TopicsError
 
-CODES: Final = "Exit codes: 0 done, whatever was found, 2 a setting is wrong, 4 Postgres or Kafka does not answer; what was found waits to be told."
+CODES: Final = (
+    "Exit codes: 0 done, whatever was found, 2 a setting is wrong, 4 Postgres or Kafka does not answer; "
+    "what was found waits to be told."
+)
 
 
 @click.command(epilog=CODES)

@@ -127,7 +127,11 @@ def _grouped(rows: Sequence[BillRow]) -> dict[tuple[str, str | None], list[int]]
 
 
 def _share(
-    rows: Sequence[BillRow], places: list[int], local: Local, taken: dict[tuple[str, str], int], found: dict[int, list[Outcome]]
+    rows: Sequence[BillRow],
+    places: list[int],
+    local: Local,
+    taken: dict[tuple[str, str], int],
+    found: dict[int, list[Outcome]],
 ) -> None:
     """Rows of one reference, which one operation has: the best of them is its row, the others are extra."""
     best = min(places, key=lambda place: (*_distance(rows[place], local), place))

@@ -244,7 +244,9 @@ class _Reading:
         currency = self._ccy(row)
         kind = row.get("kind", "PAY")
         if kind == "PAYOUT":
-            return Payout(line=line, ref=row.need("ref"), amount=self._money(row, "amount", currency), currency=currency)
+            return Payout(
+                line=line, ref=row.need("ref"), amount=self._money(row, "amount", currency), currency=currency
+            )
         if kind not in {"PAY", "REFUND", "FEE", "CHARGEBACK", "OTHER"}:
             raise _UnreadableError(
                 "kind", f"{kind!r} is none of PAY, REFUND, FEE, CHARGEBACK, OTHER, PAYOUT; map it in the layout"

@@ -28,8 +28,8 @@ OPERATION = (
 def payment_record(one: Local, channel: str = CHANNEL, at: datetime = AT) -> tuple[Any, ...]:
     success = at if one.state in {"SUCCESS", "RETURNED"} else None
     return (
-        one.merchant or "", one.number, one.order_id, "trade", channel, one.amount, one.currency, one.state, one.transaction, success, False,
-        one.amount, 0, 0, 0, False, False, False, 1, 0, 0, 1, at, at,
+        one.merchant or "", one.number, one.order_id, "trade", channel, one.amount, one.currency, one.state, one.transaction, success,
+        False, one.amount, 0, 0, 0, False, False, False, 1, 0, 0, 1, at, at,
     )  # fmt: skip
 
 
@@ -76,8 +76,7 @@ def worlds(seed: int, count: int) -> tuple[list[Local], list[BillRow]]:
     ours: list[Local] = []
     rows: list[BillRow] = []
     for world in range(count):
-        for place in range(chance.randint(0, 3)):
-            ours.append(_ours(chance, world, place))
+        ours += [_ours(chance, world, place) for place in range(chance.randint(0, 3))]
         for _ in range(chance.randint(0, 4)):
             rows.append(_row(chance, world, len(rows) + 1))
     return ours, rows
