@@ -4,7 +4,6 @@
 After a wanted change run this file once with CONCORD_SNAPSHOT=write.
 """
 
-
 from __future__ import annotations
 
 import hashlib
