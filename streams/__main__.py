@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "projector": "streams.cli.projector:projector",
     "replay": "streams.cli.replay:replay",
     "review": "streams.cli.review:review",
+    "route": "streams.cli.route:route",
     "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",
     "why": "streams.cli.why:why",

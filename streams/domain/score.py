@@ -206,10 +206,15 @@ def _scored(offer: Offer, rule: Rule | None, amount: int, book: Book, health: He
         succeeded=health.succeeded,
         unknown=health.unknown,
         healthy=health.observed < book.least_observed or health.succeeded * MILLION >= book.floor_ppm * health.observed,
-        fee=_half_even(_fee(offer, amount), MILLION),
+        fee=contract_fee(offer, amount),
         terms=terms,
         total=sum(terms.values()),
     )
+
+
+def contract_fee(offer: Offer, amount: int) -> int:
+    """What the contract takes of this amount, in minor units, rounded half to even."""
+    return _half_even(_fee(offer, amount), MILLION)
 
 
 def _fee(offer: Offer, amount: int) -> int:

@@ -1,0 +1,73 @@
+"""Where the commands of `concord route` get a book from: a file, or the one that holds in Postgres with what is known now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from stores import channel_health, route_books, route_downgrades
+from streams.cli.database import end, using
+from streams.cli.exits import WRONG_SETTING
+from streams.cli.printable import json_text, printable
+from streams.routes.book_file import BookError, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+    from pathlib import Path
+
+    from streams.domain.routing import Downgrade
+    from streams.domain.score import Book, Health
+
+NOT_DONE: Final = 1
+CODES: Final = (
+    "Exit codes: 0 done, 1 refused, or no channel fits, 2 a setting or the book is wrong, 4 Postgres does not answer."
+)
+as_format = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="What is printed."
+)
+
+
+class Known(NamedTuple):
+    """A book, with what is known of its channels."""
+
+    book: Book
+    health: dict[str, Health]
+    downgrades: tuple[Downgrade, ...]
+
+
+def from_file(path: Path) -> Book:
+    """The book in a file; one that cannot be used ends the process."""
+    try:
+        return read(path)
+    except BookError as error:
+        end("route", WRONG_SETTING, printable(str(error)))
+
+
+def known(path: Path | None, at: datetime) -> Known:
+    """Of a file nothing is known but what it assumes; without one it is what Postgres knows at `at`."""
+    if path is not None:
+        return Known(from_file(path), {}, ())
+    found = using("route", lambda connection: _known(connection, at))
+    return found or end("route", NOT_DONE, "no book was loaded yet; use `concord route load FILE`, or give --book FILE")
+
+
+async def _known(connection: Any, at: datetime) -> Known | None:
+    kept = await route_books.active(connection)
+    if kept is None:
+        return None
+    seen = await channel_health.now(connection, at)
+    return Known(kept.book, channel_health.by_channel(seen), await route_downgrades.live(connection, at))
+
+
+def say(lines: Iterable[str]) -> None:
+    """Lines of text."""
+    for line in lines:
+        click.echo(printable(line))
+
+
+def say_json(value: Any) -> None:
+    """One JSON document."""
+    click.echo(json_text(msgspec.to_builtins(value), indent=2))
