@@ -9,6 +9,7 @@ import click
 
 COMMANDS: Final = {
     "audit": "streams.cli.audit:audit",
+    "channel-health": "streams.cli.channel_health:channel_health",
     "channels": "streams.cli.channels:channels",
     "connector": "streams.cli.connector:connector",
     "contracts": "streams.cli.contracts:contracts",
