@@ -12,9 +12,10 @@ import click
 from msgspec import structs
 
 from stores import route_books
+from stores.route_knowledge import Knowledge
 from streams.cli.database import end, using
 from streams.cli.exits import WRONG_SETTING
-from streams.cli.route_place import CODES, NOT_DONE, Known, as_format, from_file, known, say, say_json
+from streams.cli.route_place import CODES, NOT_DONE, as_format, from_file, known, say, say_json
 from streams.cli.route_trials import replay, simulate
 from streams.domain.remarks import Remark, percent, remarks
 from streams.domain.routing import route as choose
@@ -86,7 +87,7 @@ def show(version: int | None, form: str) -> None:
     kept, before = using("route", lambda connection: _versions(connection, version))
     if kept is None:
         end("route", NOT_DONE, f"there is no book {version or 'yet'}; use `concord route load FILE`")
-    now = known(None, at) if version is None else Known(kept.book, {}, ())
+    now = known(None, at) if version is None else Knowledge(book=kept.book)
     said = remarks(kept.book)
     if form == "json":
         say_json(
@@ -111,7 +112,7 @@ async def _versions(connection: Any, version: int | None) -> tuple[Kept | None, 
     return kept, await route_books.listed(connection)
 
 
-def _shown(kept: Kept, now: Known) -> Iterator[str]:
+def _shown(kept: Kept, now: Knowledge) -> Iterator[str]:
     book = kept.book
     since = f"holds since {kept.active_since:%Y-%m-%dT%H:%M:%SZ}" if kept.active_since else "never held"
     yield f"book {book.version}, {since}; scored by {book.by}, hours of {book.zone}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
-from stores import channel_health, route_books, route_downgrades
+from stores import route_knowledge
+from stores.route_knowledge import Knowledge
 from streams.cli.database import end, using
 from streams.cli.exits import WRONG_SETTING
 from streams.cli.printable import json_text, printable
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from streams.domain.routing import Downgrade
-    from streams.domain.score import Book, Health
+    from streams.domain.score import Book
 
 NOT_DONE: Final = 1
 CODES: Final = (
@@ -30,14 +30,6 @@ as_format = click.option(
 )
 
 
-class Known(NamedTuple):
-    """A book, with what is known of its channels."""
-
-    book: Book
-    health: dict[str, Health]
-    downgrades: tuple[Downgrade, ...]
-
-
 def from_file(path: Path) -> Book:
     """The book in a file; one that cannot be used ends the process."""
     try:
@@ -46,20 +38,12 @@ def from_file(path: Path) -> Book:
         end("route", WRONG_SETTING, printable(str(error)))
 
 
-def known(path: Path | None, at: datetime) -> Known:
+def known(path: Path | None, at: datetime) -> Knowledge:
     """Of a file nothing is known but what it assumes; without one it is what Postgres knows at `at`."""
     if path is not None:
-        return Known(from_file(path), {}, ())
-    found = using("route", lambda connection: _known(connection, at))
+        return Knowledge(book=from_file(path))
+    found = using("route", lambda connection: route_knowledge.known(connection, at))
     return found or end("route", NOT_DONE, "no book was loaded yet; use `concord route load FILE`, or give --book FILE")
-
-
-async def _known(connection: Any, at: datetime) -> Known | None:
-    kept = await route_books.active(connection)
-    if kept is None:
-        return None
-    seen = await channel_health.now(connection, at)
-    return Known(kept.book, channel_health.by_channel(seen), await route_downgrades.live(connection, at))
 
 
 def say(lines: Iterable[str]) -> None:

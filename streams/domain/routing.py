@@ -24,7 +24,8 @@ ANY: Final = 0
 """An `amount_max` without a bound (R-153)."""
 
 Reason: TypeAlias = Literal[
-    "disabled", "currency", "method", "below_minimum", "above_maximum", "maintenance", "downgraded", "no_rule", "tried", "unhealthy",
+    "disabled", "account", "currency", "method", "below_minimum", "above_maximum", "maintenance", "downgraded",
+    "no_rule", "tried", "unhealthy",
 ]  # fmt: skip
 """Why a channel is not a candidate; the first that holds, in this order."""
 Failure: TypeAlias = Literal["no_channel_after_filters", "all_channel_failed"]
@@ -39,6 +40,8 @@ class Ask(Struct, frozen=True, kw_only=True):
     minute: Annotated[int, Meta(ge=0, lt=1440)]
     method: str | None = None
     buyer_tag: str | None = None
+    among: tuple[str, ...] | None = None
+    """The channel accounts that may be used, being the merchant's own; None: all of the book."""
     tried: tuple[str, ...] = ()
     """Channels of earlier attempts of this payment, each known not to have accepted it."""
 
@@ -138,6 +141,8 @@ def _unfit(
     """The first reason, in the order of `Reason`, why this channel cannot take it (R-151)."""
     if not offer.enabled:
         return "disabled", "enable it in the route book"
+    if ask.among is not None and offer.channel not in ask.among:
+        return "account", "it is not an account of this merchant"
     refusal = _unsuited(offer, ask) or _closed(offer, ask, downgrades)
     if refusal is not None:
         return refusal

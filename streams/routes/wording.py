@@ -20,6 +20,7 @@ MINOR: Final = 1_000_000_000_000
 """Millionths of millionths in a minor unit of the expected value."""
 WHY: Final = {
     "disabled": "is disabled",
+    "account": "is another merchant's",
     "currency": "does not take the currency",
     "method": "does not take the method",
     "below_minimum": "does not take so little",

@@ -40,7 +40,8 @@ def test_no_channel_is_said_by_its_name():
 
 def test_every_reason_of_the_filter_has_words():
     assert set(WHY) == {
-        "disabled", "currency", "method", "below_minimum", "above_maximum", "maintenance", "downgraded", "no_rule", "tried", "unhealthy",
+        "disabled", "account", "currency", "method", "below_minimum", "above_maximum", "maintenance", "downgraded",
+        "no_rule", "tried", "unhealthy",
     }  # fmt: skip
 
 
