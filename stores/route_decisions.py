@@ -69,6 +69,12 @@ async def of_payment(connection: Connection, merchant: str, payment_no: str) -> 
     return [_routed(row) for row in rows]
 
 
+async def of_id(connection: Connection, name: str) -> Routed | None:
+    """One decision."""
+    row = await connection.fetchrow(f"{_DECISIONS} WHERE id = $1", name)
+    return None if row is None else _routed(row)
+
+
 def _routed(row: Any) -> Routed:
     return Routed(
         id=row["id"],

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "replay": "streams.cli.replay:replay",
     "review": "streams.cli.review:review",
     "route": "streams.cli.route:route",
+    "router": "streams.cli.router:router",
     "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",
     "why": "streams.cli.why:why",
