@@ -58,12 +58,13 @@ class Router:
         dsn: str,
         *,
         group: str,
+        session_s: float,
         decisions: str,
         commands: str,
         contracts: Mapping[str, Contract],
         now: Callable[[], datetime],
     ) -> None:
-        self._kafka, self._dsn, self._group = kafka, dsn, group
+        self._kafka, self._dsn, self._group, self._session_s = kafka, dsn, group, session_s
         self._decisions, self._commands = decisions, commands
         self._contracts, self._now = contracts, now
 
@@ -82,6 +83,7 @@ class Router:
             self._decisions,
             **self._kafka,
             group_id=self._group,
+            session_timeout_ms=int(self._session_s * 1000),
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",

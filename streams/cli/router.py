@@ -35,6 +35,7 @@ def router(log_level: str | None) -> None:
         settings.kafka,
         address,
         group=f"{settings.group}-router",
+        session_s=settings.session_s,
         decisions=topics["decisions"],
         commands=topics["commands"],
         contracts=contracts,
