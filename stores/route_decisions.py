@@ -75,6 +75,27 @@ async def of_id(connection: Connection, name: str) -> Routed | None:
     return None if row is None else _routed(row)
 
 
+class Hits(Struct, frozen=True, kw_only=True):
+    """How often a channel was chosen, by which rule. `channel` None: there was none, for `failure`."""
+
+    purpose: str
+    channel: str | None
+    rule: str | None
+    failure: str | None
+    times: int
+
+
+async def hits(connection: Connection, since: datetime, until: datetime) -> list[Hits]:
+    """The distribution of the choices from `since` on, before `until`, the most frequent first (R-163)."""
+    rows = await connection.fetch(
+        "SELECT purpose, channel, CASE WHEN failure IS NULL THEN routing #>> '{candidates,0,rule}' END AS rule, failure, count(*) AS times "
+        "FROM route_decisions WHERE decided_at >= $1 AND decided_at < $2 GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4",
+        since,
+        until,
+    )
+    return [Hits(**row) for row in rows]
+
+
 def _routed(row: Any) -> Routed:
     return Routed(
         id=row["id"],

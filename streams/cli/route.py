@@ -16,6 +16,7 @@ from stores.route_knowledge import Knowledge
 from streams.cli.database import end, using
 from streams.cli.exits import WRONG_SETTING
 from streams.cli.route_place import CODES, NOT_DONE, as_format, from_file, known, say, say_json
+from streams.cli.route_review import review
 from streams.cli.route_trials import replay, simulate
 from streams.domain.remarks import Remark, percent, remarks
 from streams.domain.routing import route as choose
@@ -39,6 +40,7 @@ def route() -> None:
 
 route.add_command(simulate)
 route.add_command(replay)
+route.add_command(review)
 
 
 @route.command(epilog=CODES)

@@ -1,10 +1,10 @@
 """The benchmarks: `make bench`, or `python -m tests.benchmarks.run [routing] [law] [gateway] [projector] [peers] [--reps 3]`.
 
 `routing` measures the choice of a channel alone, `law` the product itself, `gateway` the intake of notices over HTTP, `projector` the
-books. `peers` measures the engine with the small law of the comparison workload beside Kafka Streams, Quix Streams and Faust, interleaved, on one
-broker; it needs the `shared` folder beside the checkout, `mvn` and `javac` for Kafka Streams, and makes an environment for the others on
-first use. Prints Markdown tables of medians and ratios, and keeps every raw figure under `.concord/bench`. Quiet the machine first: quote
-ratios of one run, not single figures of two.
+books. `peers` measures the engine with the small law of the comparison workload beside Kafka Streams, Quix Streams and Faust,
+interleaved, on one broker; it needs the `shared` folder beside the checkout, `mvn` and `javac` for Kafka Streams, and makes an
+environment for the others on first use. Prints Markdown tables of medians and ratios, and keeps every raw figure under
+`.concord/bench`. Quiet the machine first: quote ratios of one run, not single figures of two.
 """
 
 from __future__ import annotations

@@ -120,6 +120,11 @@ async def test_recorded_decisions_are_replayed_under_another_book(database, conc
         "expected successes: 1.975 as decided, 1.980 by the other book (+0.005)",
         "without a channel: 0 as decided, 0 by the other book",
     ]
+    code, said = await asyncio.to_thread(concord, "review", "--days", "90")
+    assert (code, said.splitlines()[-2:]) == (
+        0,
+        ["0 downgrades", "no costs were reckoned; is `concord channel-health` running?"],
+    )
     assert (await asyncio.to_thread(concord, "replay", *span, "--book", EXAMPLE))[1].startswith("2 decisions, 0 would")
     assert (
         await asyncio.to_thread(concord, "replay", "--from", "2026-01-06", "--to", "2026-01-05", "--book", EXAMPLE)

@@ -79,6 +79,8 @@ async def test_what_was_decided_is_read_as_it_was_written_and_only_once(connecti
     assert not await route_decisions.keep(connection, one)
     assert [each async for each in route_decisions.between(connection, AT, AT + timedelta(1))] == [one]
     assert [each async for each in route_decisions.between(connection, AT - timedelta(1), AT)] == []
+    (hit,) = await route_decisions.hits(connection, AT, AT + timedelta(1))
+    assert (hit.purpose, hit.channel, hit.rule, hit.failure, hit.times) == ("create", "sim:A", "all", None, 1)
     (read,) = await route_decisions.of_payment(connection, "shop", "P1")
     assert route(read.ask, held.book, read.health, read.downgrades) == read.routing
 
