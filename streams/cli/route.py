@@ -121,11 +121,15 @@ def _shown(kept: Kept, now: Knowledge) -> Iterator[str]:
     for offer in book.offers:
         limits = ", ".join(f"{name} {one.least} to {one.most or 'any'}" for name, one in sorted(offer.limits.items()))
         heard = now.health.get(offer.channel, Health())
-        rate = percent(heard.succeeded * MILLION // heard.observed) if heard.observed else "not heard of"
+        rate = (
+            f"{percent(heard.succeeded * MILLION // heard.observed)} of {heard.observed}"
+            if heard.observed
+            else "not heard of"
+        )
         off = "" if offer.enabled else "  disabled"
         yield f"channel {offer.channel}{off}: {limits}; {', '.join(offer.methods) or 'any payment without a method'}"
         assumed = percent(offer.assumed_ppm)
-        yield f"  fee {percent(offer.fee_ppm)} and {offer.fee_fixed}; success {rate} of {heard.observed}, assumed {assumed}"
+        yield f"  fee {percent(offer.fee_ppm)} and {offer.fee_fixed}; success {rate}, assumed {assumed}; {heard.unknown} unknown"
     for rule in book.rules:
         name = rule.name if rule.active else f"{rule.name} (off)"
         yield f"rule {name}: {_condition(structs.asdict(rule))} => {rule.channel}, priority {rule.priority}"

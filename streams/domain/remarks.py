@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from streams.domain.score import MILLION, Book, Health, Offer, best, rank
 
@@ -30,15 +30,23 @@ def remarks(book: Book, amount: int = SHOWN) -> tuple[Remark, ...]:
     """What is to be said of this book, warnings first; for a payment of `amount` minor units."""
     said = [*_strays(book)]
     live = sorted((one for one in book.offers if one.enabled), key=lambda one: one.channel)
+    tags = sorted({rule.buyer_tag for rule in book.rules if rule.active and rule.buyer_tag is not None})
     for winner in live:
         for other in live:
-            if winner is not other and _meets(winner, other):
-                said += _pair(winner, other, book, amount)
+            if winner is other or not winner.limits.keys() & other.limits.keys():
+                continue
+            usual = _pair(winner, other, _for(book, None), amount, "")
+            said += usual
+            for tag in tags:
+                whom = f" for buyer tag {tag}"
+                special = _pair(winner, other, _for(book, tag), amount, whom)
+                said += [one for one in special if one.text.replace(whom, "") not in {each.text for each in usual}]
     return tuple(sorted(said, key=lambda one: (not one.warning, one.text)))
 
 
-def _meets(one: Offer, other: Offer) -> bool:
-    return bool(one.limits.keys() & other.limits.keys())
+def _for(book: Book, tag: str | None) -> Book:
+    """The book as it is for a payer of that tag. Amounts and hours are left open: what is said holds where both channels are candidates."""
+    return structs.replace(book, rules=tuple(one for one in book.rules if one.active and one.buyer_tag in {None, tag}))
 
 
 def _strays(book: Book) -> list[Remark]:
@@ -63,8 +71,10 @@ def _strays(book: Book) -> list[Remark]:
     return said
 
 
-def _pair(winner: Offer, other: Offer, book: Book, amount: int) -> list[Remark]:
+def _pair(winner: Offer, other: Offer, book: Book, amount: int, whom: str) -> list[Remark]:
     """Of a channel that wins as both are assumed: down to which rate it still does, and whether that ends anywhere."""
+    if book.rules and not {winner.channel, other.channel} <= {one.channel for one in book.rules}:
+        return []
     rival = _standing(other, other.assumed_ppm, book, amount)
 
     def wins(rate: int) -> bool:
@@ -72,7 +82,7 @@ def _pair(winner: Offer, other: Offer, book: Book, amount: int) -> list[Remark]:
 
     if not wins(winner.assumed_ppm):
         return []
-    names = f"{winner.channel} over {other.channel} (at {percent(other.assumed_ppm)})"
+    names = f"{winner.channel} over {other.channel} (at {percent(other.assumed_ppm)}){whom}"
     if wins(0):
         text = f"{names}: wins even at 0 % success; only the health filter ({percent(book.floor_ppm)}) takes it out"
         return [Remark(kind="wins_when_dead", warning=True, text=text)]
@@ -88,7 +98,7 @@ def _pair(winner: Offer, other: Offer, book: Book, amount: int) -> list[Remark]:
 
 def _standing(offer: Offer, rate: int, book: Book, amount: int) -> tuple[int, int, int, str]:
     """Its rank at that success rate, believed as it is."""
-    rules = tuple(rule for rule in book.rules if rule.active and rule.channel == offer.channel)
+    rules = tuple(rule for rule in book.rules if rule.channel == offer.channel)
     certain = Book(by=book.by, weights=book.weights, value=book.value, prior=0)
     return rank(best(offer, rules, amount, certain, Health(succeeded=rate, failed=MILLION - rate)))
 

@@ -349,3 +349,19 @@ def test_a_consultation_orders_what_can_be_used_and_says_why_not_the_rest():
     assert (second.method, second.channel) == ("card", "B")
     assert (refused.method, refused.channel) == ("boleto", None)
     assert [(one.channel, one.reason) for one in refused.why] == [("C", "above_maximum")]
+
+
+def test_what_a_rule_does_for_some_buyers_is_said_of_them_alone():
+    """A bonus for one group is no reason to warn of all payments."""
+    rules = (
+        Rule(name="all", channel="A"),
+        Rule(name="rest", channel="B"),
+        Rule(name="trial", channel="B", buyer_tag="v1"),
+    )
+    said = [one.text for one in remarks(structs.replace(PUBLISHED, rules=rules))]
+    assert said == [
+        "A over B (at 99.5 %): wins even at 0 % success; only the health filter (50 %) takes it out",
+        "B over A (at 98 %) for buyer tag v1: wins even at 0 % success; only the health filter (50 %) takes it out",
+    ]
+    only = (rules[0], rules[2])
+    assert [one.text for one in remarks(structs.replace(PUBLISHED, rules=only))] == said[1:]
