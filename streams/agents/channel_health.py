@@ -8,6 +8,7 @@ Postgres every `WRITE_S`, where daily costs are refreshed, too (R-155, R-165).
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,11 +17,13 @@ import faust
 import msgspec
 import structlog
 from faust.transport.drivers import aiokafka as driver
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from stores import channel_costs, channel_health
 from stores.pool import LOST, connect
 from streams.agents import channel_hearing, channel_windows
 from streams.agents.channel_hearing import Opened
+from streams.agents.channel_meters import ChannelCollector
 from streams.agents.channel_windows import MINUTE_S, WINDOW_S, Row
 from streams.domain.decisions import Decision
 
@@ -38,6 +41,7 @@ WRITE_S: Final = 60.0
 COSTS_EVERY: Final = timedelta(hours=1)
 KEPT: Final = timedelta(days=7)
 """How long Postgres remembers what was seen."""
+STALE_S: Final = WINDOW_S + 5 * MINUTE_S
 PER_DECISION: Final = 16
 """More payments than one decision changes."""
 LOGGED_MS: Final = 3 * 3600 * 1000
@@ -80,7 +84,7 @@ class Watch:
         logged = {"cleanup.policy": "compact,delete", "retention.ms": str(LOGGED_MS)}
         self._minutes = (
             app.Table("minutes", default=list, partitions=partitions, extra_topic_configs=logged)
-            .tumbling(MINUTE_S, expires=WINDOW_S + 5 * MINUTE_S)
+            .tumbling(MINUTE_S, expires=STALE_S)
             .relative_to(lambda _event: self._now_s)
         )
         self._open = app.Table("open", default=list, partitions=partitions)
@@ -94,8 +98,8 @@ class Watch:
                 self._open[name] = [part, *told.opened]
             elif kept:
                 self._open.pop(name)
-            if told.outcome is None:
-                continue
+            if told.outcome is None or told.outcome.at / 1000 < time.time() - STALE_S:
+                continue  # a first start reads what is long past
             self._now_s = told.outcome.at / 1000
             minute = channel_windows.key(told.outcome.channel, told.outcome.band, part)
             row = channel_windows.counted(
@@ -143,6 +147,7 @@ def build(settings: Settings, topics: Topics) -> HealthApp:
         name, key_serializer="raw", value_serializer="raw", value_type=bytes, partitions=topics.partitions
     )
     watch, publisher = Watch(app, topics.partitions), Publisher(app, topics["channel-health"], settings.postgres)
+    collector = ChannelCollector()
 
     @app.agent(decisions, name="decisions")  # type: ignore[untyped-decorator]
     async def follow(stream: Any) -> None:
@@ -159,13 +164,25 @@ def build(settings: Settings, topics: Topics) -> HealthApp:
         parts = frozenset(place.partition for place in app.consumer.assignment() if place.topic == name)
         if parts and not app.rebalancing:
             now = datetime.now(UTC)
-            await publisher.publish(watch.seen(parts, now), now)
+            collector.seen = watch.seen(parts, now)
+            await publisher.publish(collector.seen, now)
+
+    pages(app, collector)
+    return app
+
+
+def pages(app: HealthApp, collector: ChannelCollector) -> None:
+    """/healthz says that the process lives, /metrics is for Prometheus."""
+    registry = CollectorRegistry()
+    registry.register(collector)
 
     @app.page("/healthz")  # type: ignore[untyped-decorator]
     async def healthz(web: Any, _request: Any) -> Any:
         return web.json({"status": "alive"})
 
-    return app
+    @app.page("/metrics")  # type: ignore[untyped-decorator]
+    async def scrape(web: Any, _request: Any) -> Any:
+        return web.bytes(generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 class Publisher:

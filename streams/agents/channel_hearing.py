@@ -6,13 +6,16 @@ band is the currency and the number of digits of the amount, so `CNY:4` is 1000 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streams.domain.moment import milliseconds
 from streams.domain.tables import AUTHORIZED, FAIL, OPEN, SUCCESS, UNKNOWN
 
 if TYPE_CHECKING:
     from streams.domain.decisions import Decision, Standing
+
+
+LONGEST: Final = 128
 
 
 class Opened(NamedTuple):
@@ -53,6 +56,11 @@ def payments(decision: Decision) -> list[tuple[str, Standing]]:
     ]
 
 
+def shown(text: str) -> str:
+    """Others' text as Postgres can hold it, and as short as a name is."""
+    return text[:LONGEST].replace("\0", "\ufffd")
+
+
 def band(currency: str, amount: int) -> str:
     return f"{currency}:{len(str(max(amount, 0)))}"
 
@@ -64,7 +72,7 @@ def news(decision: Decision, name: str, standing: Standing, known: Opened | None
     opened = known
     if standing.state in OPEN and (known is None or asked.attempts > known.attempts):
         bounds = band(standing.currency, standing.amount)
-        opened = Opened(at, standing.channel, bounds, asked.attempts, unknown=False)
+        opened = Opened(at, shown(standing.channel), bounds, asked.attempts, unknown=False)
     outcome = _outcome(decision, standing, opened, at)
     if opened is not None:
         doubted = standing.state == UNKNOWN and asked.refused_by is None
@@ -75,7 +83,7 @@ def news(decision: Decision, name: str, standing: Standing, known: Opened | None
 def _outcome(decision: Decision, standing: Standing, opened: Opened | None, at: int) -> Outcome | None:
     ours = decision.payment_no == standing.number and decision.after == standing.state
     moved = ours and decision.before in OPEN and decision.before != decision.after
-    channel = decision.said.channel if decision.said is not None else standing.channel
+    channel = shown(decision.said.channel if decision.said is not None else standing.channel)
     bounds = band(standing.currency, standing.amount)
     if moved and standing.state in {SUCCESS, AUTHORIZED}:
         latency = None if opened is None or opened.channel != channel else at - opened.at
@@ -85,5 +93,5 @@ def _outcome(decision: Decision, standing: Standing, opened: Opened | None, at: 
     if refused or (moved and standing.state == FAIL):
         said = decision.said
         failure = (said.error_class if said is not None else None) or decision.word or decision.rule
-        return Outcome(channel, bounds, at, succeeded=False, failure=failure)
+        return Outcome(channel, bounds, at, succeeded=False, failure=shown(failure))
     return None

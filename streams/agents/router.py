@@ -28,6 +28,7 @@ from streams.domain.decisions import Decision
 from streams.domain.downgrade import downgraded
 from streams.domain.fallback import command, fallback, lawful, refusal
 from streams.domain.moment import moment
+from streams.domain.number import is_number
 from streams.routes.asks import ask
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class Router:
 
     async def decide(self, connection: Connection, refused: Refusal) -> Routed | None:
         """What follows from a refusal, as it is written down; None: the payment was not routed, and is its caller's."""
+        if not is_number(refused.payment_no) or "\0" in (refused.merchant or ""):
+            return None  # no cashier of ours made it
         known = await route_decisions.of_payment(connection, refused.merchant or "", refused.payment_no)
         created = next((one for one in known if one.purpose == "create" and one.order_id == refused.order_id), None)
         if created is None:

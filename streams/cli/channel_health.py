@@ -18,7 +18,9 @@ from streams.topics import Topics, TopicsError
 
 @click.command(epilog="Exit codes: 0 stopped, 1 the host failed, 2 a setting is wrong.")
 @click.option(
-    "--port", type=click.IntRange(1, 65535), help="Port of /healthz (CONCORD_WEB_PORT; one for each process)."
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port of /healthz and /metrics (CONCORD_WEB_PORT; one for each process).",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="CONCORD_LOG_LEVEL.")
 def channel_health(port: int | None, log_level: str | None) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
-from streams.agents.channel_hearing import Opened, Outcome, news, payments
+from stores.channel_health import Seen
+from streams.agents.channel_hearing import LONGEST, Opened, Outcome, news, payments, shown
+from streams.agents.channel_meters import ChannelCollector
 from streams.agents.channel_windows import MOST_FAILURES, Row, counted, half_hours, key
 from streams.domain.moment import milliseconds
 from tests.support.attempts import LATENCY_MS, Attempts
@@ -48,6 +50,30 @@ def test_a_decision_that_is_read_again_is_not_counted_again():
     assert counted(row, good, 5) is None
     assert counted(row, bad, 4) is None
     assert counted(row, bad, 6) == Row(succeeded=1, failed=1, latency_ms=7, mark=6, failures={"x": 1})
+
+
+def test_what_others_wrote_can_be_kept_by_postgres():
+    assert shown("de\0clined") == "de\ufffdclined"
+    assert len(shown("x" * 999)) == LONGEST
+
+
+def test_the_gauges_add_the_bands_of_an_account():
+    collector = ChannelCollector()
+    both = {"channel": "a", "part": 0, "as_of": AT}
+    collector.seen = [
+        Seen(band="CNY:3", succeeded=2, latency_ms_total=3000, failures={"x": 1}, failed=1, **both),
+        Seen(band="CNY:4", unknown=4, failures={"x": 2}, failed=2, **both),
+    ]
+    found = {
+        (one.name, *sorted(one.labels.values())): one.value for family in collector.collect() for one in family.samples
+    }
+    assert found == {
+        ("concord_channel_results", "a", "succeeded"): 2,
+        ("concord_channel_results", "a", "failed"): 3,
+        ("concord_channel_unknown", "a"): 4,
+        ("concord_channel_failures", "a", "x"): 3,
+        ("concord_channel_latency_seconds", "a"): 1.5,
+    }
 
 
 def test_failures_of_a_minute_are_bounded():
