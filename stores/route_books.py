@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct, structs
 
+from stores.pool import Unreachable
 from streams.domain.score import Book
 
 if TYPE_CHECKING:
@@ -92,8 +93,13 @@ async def version(connection: Connection, number: int) -> Kept | None:
 
 
 def _kept(row: Any) -> Kept:
+    """Raises `Unreachable` for a book that this release cannot read: whoever holds an earlier one goes on with it."""
+    try:
+        book = _book.decode(row["book"])
+    except msgspec.ValidationError as error:
+        raise Unreachable(f"the route book was written by another release: {error}; use that one") from error
     return Kept(
-        book=_book.decode(row["book"]),
+        book=book,
         loaded_at=row["loaded_at"],
         loaded_by=row["loaded_by"],
         reason=row["reason"],

@@ -21,7 +21,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, Un
 from msgspec import structs
 
 from stores import route_decisions, route_downgrades, route_knowledge
-from stores.pool import LOST, pool
+from stores.pool import LOST, Unreachable, pool
 from stores.route_decisions import Routed
 from streams.cloudevents import attributes
 from streams.domain.decisions import Decision
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log: Final = structlog.get_logger(__name__)
 
-OUTAGE: Final = (*LOST, asyncpg.PostgresError, KafkaError)
+OUTAGE: Final = (Unreachable, *LOST, asyncpg.PostgresError, KafkaError)
 AGAIN_S: Final = 1.0
 POLL_MS: Final = 500
 MOST: Final = 500

@@ -136,17 +136,20 @@ class Cashier:
         if failure is not None:
             name = command_id("route", asked.merchant, wanted.order_id, asked.chance.hex())
             self._routes.remember(structs.replace(routed, id=name))
-            raise Refused(failure.upper(), "; ".join(f"{one.channel}: {one.reason}" for one in routed.routing.dropped))
+            ours = (one for one in routed.routing.dropped if one.reason != "account")
+            raise Refused(failure.upper(), "; ".join(f"{one.channel}: {one.reason}" for one in ours))
         return routed
 
     def _routed(self, asked: Asked, routed: Routed, done: Done) -> Done:
         """Remember the choice of a new payment; of one that was there, say the channel it has, where that was heard."""
-        decision = done.decision
-        if decision is None or decision.verdict == "applied":
-            self._routes.remember(structs.replace(routed, id=done.command.command_id))
-            return done
-        command = done.command
+        decision, command = done.decision, done.command
         assert type(command) is CreatePayment
+        created = decision is None or any(
+            (one.number, one.channel) == (command.payment_no, command.channel) for one in decision.operations
+        )
+        if created:  # else another gateway was first, with the same request
+            self._routes.remember(structs.replace(routed, id=command.command_id))
+            return done
         place = self._verdicts.places.recent.get(scoped(asked.merchant, command.payment_no))
         return done._replace(command=structs.replace(command, channel="" if place is None else place.channel))
 
@@ -170,11 +173,8 @@ class Cashier:
         return await self._ask(asked, command)
 
     async def _create(self, asked: Asked, opening: Opening, number: str) -> Done:
-        """A repetition may be routed elsewhere. That is another command, by which the law finds the payment there is."""
-        wanted, names = opening.wanted, [asked.key or number]
-        if opening.routed and wanted.channel is not None:
-            names.append(wanted.channel)
-        ours = command_id("create", asked.merchant, wanted.order_id, wanted.biz_code, *names)
+        wanted, name = opening.wanted, asked.key or number
+        ours = command_id("create", asked.merchant, wanted.order_id, wanted.biz_code, name)
         return await self._ask(asked, self._creation(asked, opening, number, ours))
 
     @staticmethod

@@ -125,9 +125,13 @@ class Routes:
         )
 
     def consult(self, wanted: Wanted) -> tuple[int, tuple[Method, ...]]:
-        """The version of the book, and every method: what can be used first, in order, then the others with what stands against them."""
+        """The version of the book, and every method of the merchant's accounts: what can be used first, in order, then the others.
+
+        Of another merchant's accounts nothing is said.
+        """
         known = self.knowledge()
-        return known.book.version, consult(self._ask(wanted, known), known.book, known.health, known.downgrades)
+        book = structs.replace(known.book, offers=tuple(one for one in known.book.offers if wanted.owns(one.channel)))
+        return book.version, consult(self._ask(wanted, known), book, known.health, known.downgrades)
 
     def _ask(self, wanted: Wanted, known: Knowledge) -> Ask:
         asked = ask(

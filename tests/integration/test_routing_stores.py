@@ -9,7 +9,7 @@ import pytest
 
 from stores import channel_costs, channel_health, route_books, route_decisions, route_downgrades
 from stores.channel_health import Seen
-from stores.pool import connect
+from stores.pool import Unreachable, connect
 from stores.route_decisions import Routed
 from streams.domain.moment import milliseconds
 from streams.domain.routing import Ask, Downgrade, route
@@ -134,6 +134,14 @@ async def test_costs_stand_beside_the_contract_of_the_book_that_holds(connection
         ("sim:A", 2000, 2, 2000, 6),
         ("sim:Z", None, 1, 1000, 3),
     ]
+
+
+async def test_a_book_of_another_release_is_told_apart_from_none(connection):
+    """A gateway keeps the book that it has, and does not fall."""
+    await connection.execute("INSERT INTO route_books VALUES (1, '{\"by\": \"magic\"}', $1, 'ann', '')", AT)
+    await route_books.activate(connection, 1, at=AT, by="ann", why="")
+    with pytest.raises(Unreachable, match="written by another release"):
+        await route_books.active(connection)
 
 
 @pytest.mark.parametrize(

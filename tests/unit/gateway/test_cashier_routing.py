@@ -19,7 +19,7 @@ BOOK = Book(
     offers=(
         Offer(channel=MINE, limits=USD, fee_ppm=2000, methods=("card",)),
         Offer(channel=ALSO, limits=USD, fee_ppm=3000, methods=("card", "bank")),
-        Offer(channel="simulator:nobody", limits=USD, methods=("card",)),
+        Offer(channel="simulator:nobody", limits=USD, methods=("card", "secret")),
     ),
 )
 SICK = {MINE: Health(succeeded=1, failed=40)}
@@ -85,7 +85,7 @@ async def test_no_channel_is_a_problem_by_its_name_and_remembered(shop: Shop):
     """R-159."""
     answer = await create(shop, amount=5001)
     assert (answer.status_code, answer.json()["code"]) == (422, "NO_CHANNEL_AFTER_FILTERS")
-    assert f"{MINE}: above_maximum" in answer.json()["detail"]
+    assert answer.json()["detail"] == f"{ALSO}: above_maximum; {MINE}: above_maximum", "nothing of others' accounts"
     assert shop.commands == []
     await shop.routes.flush()
     assert [(one.routing.failure, one.routing.channel) for one in shop.kept] == [("no_channel_after_filters", None)]
