@@ -92,7 +92,8 @@ CREATE TRIGGER routing_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON route_activa
 CREATE TRIGGER routing_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON route_decisions FOR EACH STATEMENT EXECUTE FUNCTION routing_stays();
 CREATE TRIGGER routing_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON channel_downgrades FOR EACH STATEMENT EXECUTE FUNCTION routing_stays();
 
--- `concord_router` decides by the books and keeps what it decided; it writes no book. What is immutable it may only add.
+-- `concord_router` reads what `concord_reader` reads, and keeps what it decided and saw; it writes no route book. What is immutable it
+-- may only add.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'concord_router') THEN
@@ -100,7 +101,8 @@ BEGIN
     END IF;
 END $$;
 GRANT SELECT ON route_books, route_activations, route_decisions, channel_downgrades, channel_health, channel_costs
-    TO concord_reader, concord_router;
+    TO concord_reader;
+GRANT concord_reader TO concord_router;
 GRANT INSERT ON route_decisions, channel_downgrades, channel_health, channel_costs TO concord_router;
 GRANT UPDATE ON channel_costs, channel_health TO concord_router;
 GRANT DELETE ON channel_health TO concord_router;

@@ -164,3 +164,5 @@ async def test_the_router_may_add_decisions_and_write_no_book(connection):
     for table, right in (("route_decisions", "UPDATE"), ("route_books", "INSERT"), ("route_activations", "INSERT")):
         assert not await connection.fetchval(rights, table, right)
     assert await connection.fetchval("SELECT has_table_privilege('concord_reader', 'route_decisions', 'SELECT')")
+    for table in ("route_books", "channel_downgrades", "books.channel_days"):
+        assert await connection.fetchval(rights, table, "SELECT")
