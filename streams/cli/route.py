@@ -5,17 +5,15 @@ from __future__ import annotations
 import getpass
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import structs
 
 from stores import route_books
 from stores.route_knowledge import Knowledge
 from streams.cli.database import end, using
 from streams.cli.exits import WRONG_SETTING
-from streams.cli.route_place import CODES, NOT_DONE, as_format, from_file, known, say, say_json
+from streams.cli.route_place import A_FILE, A_TIME, CODES, NOT_DONE, as_format, from_file, known, say, say_json
 from streams.cli.route_review import review
 from streams.cli.route_trials import replay, simulate
 from streams.domain.remarks import Remark, percent, remarks
@@ -26,11 +24,10 @@ from streams.routes.wording import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from stores.route_books import Kept
-
-A_FILE = click.Path(dir_okay=False, path_type=Path)
-A_TIME = click.DateTime(formats=["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M", "%Y-%m-%d"])
+    from streams.domain.score import Rule
 
 
 @click.group()
@@ -132,19 +129,18 @@ def _shown(kept: Kept, now: Knowledge) -> Iterator[str]:
         yield f"  fee {percent(offer.fee_ppm)} and {offer.fee_fixed}; success {rate}, assumed {assumed}; {heard.unknown} unknown"
     for rule in book.rules:
         name = rule.name if rule.active else f"{rule.name} (off)"
-        yield f"rule {name}: {_condition(structs.asdict(rule))} => {rule.channel}, priority {rule.priority}"
+        yield f"rule {name}: {_condition(rule)} => {rule.channel}, priority {rule.priority}"
     for one in now.downgrades:
         yield f"passed over: {one.channel} for {one.why}, {one.currency or 'everything'} from {one.amount_from} on"
 
 
-def _condition(rule: dict[str, Any]) -> str:
-    hours = rule["hours"]
+def _condition(rule: Rule) -> str:
     parts = (
-        rule["currency"] or "",
-        f"from {rule['amount_min']}" if rule["amount_min"] else "",
-        f"up to {rule['amount_max']}" if rule["amount_max"] else "",
-        f"buyer {rule['buyer_tag']}" if rule["buyer_tag"] else "",
-        f"{hours.start} to {hours.end}" if hours else "",
+        rule.currency or "",
+        f"from {rule.amount_min}" if rule.amount_min else "",
+        f"up to {rule.amount_max}" if rule.amount_max else "",
+        f"buyer {rule.buyer_tag}" if rule.buyer_tag else "",
+        f"{rule.hours.start} to {rule.hours.end}" if rule.hours else "",
     )
     return ", ".join(filter(None, parts)) or "always"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -17,7 +18,6 @@ from streams.routes.book_file import BookError, read
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
-    from pathlib import Path
 
     from streams.domain.score import Book
 
@@ -25,6 +25,9 @@ NOT_DONE: Final = 1
 CODES: Final = (
     "Exit codes: 0 done, 1 refused, or no channel fits, 2 a setting or the book is wrong, 4 Postgres does not answer."
 )
+A_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+A_TIME: Final = click.DateTime(formats=["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M", "%Y-%m-%d"])
+"""UTC."""
 as_format = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="What is printed."
 )

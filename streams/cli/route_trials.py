@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stores import route_books, route_decisions
 from streams.cli.database import end, using
 from streams.cli.exits import WRONG_SETTING
-from streams.cli.route_place import CODES, as_format, from_file, known, say, say_json
+from streams.cli.route_place import A_FILE, A_TIME, CODES, as_format, from_file, known, say, say_json
 from streams.domain.remarks import percent
 from streams.domain.score import MILLION
 from streams.routes import counterfactual
@@ -19,12 +18,10 @@ from streams.routes.day import DAY, Failing, Tally, compared, favourite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from streams.domain.score import Book
     from streams.routes.counterfactual import Replayed
-
-A_FILE: Final = click.Path(dir_okay=False, path_type=Path)
-A_TIME: Final = click.DateTime(formats=["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M", "%Y-%m-%d"])
 
 
 @click.command(epilog=CODES)
