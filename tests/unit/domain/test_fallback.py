@@ -60,6 +60,23 @@ def test_nothing_else_starts_a_fallback(row: str):
     assert refusal(last(world(row))) is None
 
 
+def test_only_the_ruling_itself_about_this_very_payment_starts_one():
+    """Not a repetition of it, nor what it changed beside."""
+    found = world("submit P1 REFUSED")
+    told, (payment,) = last(found), last(found).operations
+    assert refusal(told) is not None
+    assert refusal(structs.replace(told, verdict="duplicate")) is None
+    assert refusal(structs.replace(told, rule="failure")) is None
+    for beside in ({"kind": "CAPTURE"}, {"number": "P2"}, {"asked": None}, {"state": "CLOSED"}):
+        other = structs.replace(payment, **beside)
+        assert refusal(structs.replace(told, operations=(other,))) is None
+        assert refusal(structs.replace(told, operations=(other, payment))) == refusal(told)
+
+
+def test_a_payer_waits_two_minutes():
+    assert LATEST_MS == 2 * 60 * 1000
+
+
 def test_one_of_two_sendings_that_was_refused_is_no_refusal():
     """The other may have been accepted."""
     contract = Contract(

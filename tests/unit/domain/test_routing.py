@@ -294,6 +294,7 @@ def test_over_the_limit_is_not_asked_again_for_as_much_or_more():
     held = downgraded(PUBLISHED, NOON, channel="A", error="over_limit", attempt="P1-1")
     assert held is not None
     assert SHORTEST_MS <= held.until - NOON.at <= LONGEST_MS
+    assert (SHORTEST_MS, LONGEST_MS) == (5 * 60_000, 10 * 60_000)
     downs = (held,)
     assert route(NOON, PUBLISHED, {}, downs).channel == "B"
     assert route(structs.replace(NOON, amount=10_001), PUBLISHED, {}, downs).channel == "B"
