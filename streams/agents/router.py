@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from stores.route_knowledge import Knowledge
     from stores.schema import Connection
+    from streams.agents.router_meters import Meters
     from streams.domain.contract import Contract
     from streams.domain.fallback import Refusal
 
@@ -63,11 +64,12 @@ class Router:
         decisions: str,
         commands: str,
         contracts: Mapping[str, Contract],
+        meters: Meters,
         now: Callable[[], datetime],
     ) -> None:
         self._kafka, self._dsn, self._group, self._session_s = kafka, dsn, group, session_s
         self._decisions, self._commands = decisions, commands
-        self._contracts, self._now = contracts, now
+        self._contracts, self._meters, self._now = contracts, meters, now
 
     async def run(self) -> None:
         """Until cancelled. An outage is waited for; nothing is passed over meanwhile."""
@@ -76,6 +78,7 @@ class Router:
                 await self._follow()
             except OUTAGE as error:
                 fix = "run `concord db migrate`" if isinstance(error, asyncpg.UndefinedTableError) else ""
+                self._meters.trouble(is_there=True)
                 log.warning("an outage is waited for", error=f"{type(error).__name__}: {error}", fix=fix)
                 await asyncio.sleep(AGAIN_S)
 
@@ -94,6 +97,7 @@ class Router:
             try:
                 await consumer.start()
                 await producer.start()
+                self._meters.trouble(is_there=False)
                 log.info("router follows", topic=self._decisions, group=self._group)
                 while True:
                     await self._round(consumer, producer, connections)
@@ -129,6 +133,7 @@ class Router:
             value=msgspec.json.encode(sent),
             headers=attributes(sent.command_id, kind, "router", now.isoformat()),
         )
+        self._meters.answered(refused.channel, retried=routed.routing.channel is not None)
         log.info(
             "fallback", payment=refused.payment_no, attempt=refused.attempt, refused_by=refused.channel,
             error=refused.error, to=routed.routing.channel, failure=routed.routing.failure,
@@ -156,7 +161,8 @@ class Router:
             attempt=refused.command_id,
         )
         if passed is not None:
-            await route_downgrades.keep(connection, passed, attempt=refused.command_id, at=moment(refused.at))
+            if await route_downgrades.keep(connection, passed, attempt=refused.command_id, at=moment(refused.at)):
+                self._meters.downgraded(passed.channel)
             knowledge = structs.replace(knowledge, downgrades=(*knowledge.downgrades, passed))
         earlier = [one.routing.channel for one in known if one.routing.channel is not None]
         routed = self._routed(refused, created, knowledge, tried=(*earlier, refused.channel), now=now)

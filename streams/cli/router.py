@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 
 import click
 import uvloop
+from prometheus_client import start_http_server
 
 from streams import log
 from streams.agents.router import Router
+from streams.agents.router_meters import Meters
 from streams.channels.contracts import ContractsError, shipped
 from streams.cli.database import dsn, end
 from streams.cli.exits import WRONG_SETTING
@@ -20,16 +22,19 @@ from streams.topics import Topics, TopicsError
 
 
 @click.command(epilog="Exit codes: 0 stopped, 2 a setting is wrong. Kafka and Postgres that are away are waited for.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Serve /metrics on this port; else there are none.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="CONCORD_LOG_LEVEL.")
-def router(log_level: str | None) -> None:
+def router(port: int | None, log_level: str | None) -> None:
     """Answer refused attempts of routed payments: at most three channels, one at a time, each through the law's gate."""
     address = dsn("router")
     try:
         settings = Settings.from_env()
         log.configure(level=log_level or settings.log_level)
         topics = Topics.load(prefix=settings.topic_prefix)
-        contracts = shipped()
-    except (SettingsError, TopicsError, ContractsError) as error:
+        contracts, meters = shipped(), Meters()
+        if port is not None:
+            start_http_server(port, settings.web_host, meters.registry)
+    except (SettingsError, TopicsError, ContractsError, OSError) as error:
         end("router", WRONG_SETTING, str(error))
     running = Router(
         settings.kafka,
@@ -39,6 +44,7 @@ def router(log_level: str | None) -> None:
         decisions=topics["decisions"],
         commands=topics["commands"],
         contracts=contracts,
+        meters=meters,
         now=lambda: datetime.now(UTC),
     )
     uvloop.run(_run(running))

@@ -10,10 +10,12 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from stores import route_decisions, route_downgrades
 from stores.pool import connect
+from streams.dev import ports
 from streams.domain.events import Answer
 from streams.domain.score import Book, Limit, Offer
 from tests.support.cashier import new
@@ -37,13 +39,14 @@ class RouterProcess:
 
     def __init__(self, stage: Stage, folder: Path, name: str) -> None:
         self._env = {**os.environ, **stage.job.env, "CONCORD_POSTGRES": stage.postgres.dsn}
+        self.port = ports.free(1)[0]
         self.log = folder / f"{name}.log"
         self.start()
 
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "streams", "router"],
+                [sys.executable, "-m", "streams", "router", "--port", str(self.port)],
                 env=self._env,
                 stdout=log,
                 stderr=log,
@@ -104,6 +107,8 @@ async def test_a_refused_payment_goes_on_to_the_next_channel_though_routers_are_
             assert kept[1].ask.method == "card"
             (passed,) = await route_downgrades.live(connection, datetime.now(UTC))
             assert (passed.channel, passed.why, passed.amount_from) == ("simulator:acct_1", "over_limit", 1000)
+            pages = [httpx.get(f"http://127.0.0.1:{one.port}/metrics").text for one in routers]
+            assert any('fallbacks_total{asked="retry",channel="simulator:acct_1"} 1.0' in page for page in pages)
             (success,) = await stage.job.read("success")
             assert json.loads(success.value)["channel"] == "simulator:acct_2"
         finally:

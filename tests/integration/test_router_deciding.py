@@ -13,6 +13,7 @@ from stores.channel_health import Seen
 from stores.pool import connect
 from stores.route_decisions import Routed
 from streams.agents.router import Router
+from streams.agents.router_meters import Meters
 from streams.channels.contracts import shipped
 from streams.domain.fallback import Refusal
 from streams.domain.moment import milliseconds
@@ -43,7 +44,17 @@ FIRST = Refusal(
 
 
 def router(at: datetime = AT) -> Router:
-    return Router({}, "", group="g", session_s=6, decisions="d", commands="c", contracts=shipped(), now=lambda: at)
+    return Router(
+        {},
+        "",
+        group="g",
+        session_s=6,
+        decisions="d",
+        commands="c",
+        contracts=shipped(),
+        meters=Meters(),
+        now=lambda: at,
+    )
 
 
 @pytest.fixture
