@@ -10,10 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
+from stores import route_decisions
 from streams.dev import ports
 from streams.domain.events import Answer
+from streams.domain.score import Book, Limit, Offer
+from tests.support.cashier import new
 from tests.support.cashier_stage import CHANNEL, WITHIN_S, Stage, known, staged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
@@ -67,7 +71,9 @@ async def test_a_payment_lives_through_the_cashier(kafka, topic_prefix, tmp_path
 
 
 async def test_writes_decide_while_postgres_is_down_and_reads_say_so(kafka, topic_prefix, tmp_path):
-    async with staged(kafka, topic_prefix, tmp_path) as stage:
+    """R-161: the last route book serves, and what it decided is written down when Postgres is back."""
+    book = Book(offers=(Offer(channel=CHANNEL, limits={"USD": Limit()}),))
+    async with staged(kafka, topic_prefix, tmp_path, book=book) as stage:
         await asyncio.to_thread(stage.postgres.stop, mode="immediate")
         created = await stage.create("order-1")
         assert created.status_code == 201
@@ -76,6 +82,16 @@ async def test_writes_decide_while_postgres_is_down_and_reads_say_so(kafka, topi
         assert (read.status_code, read.json()["code"]) == (503, "BOOKS_UNAVAILABLE")
         assert read.headers["retry-after"] == "5"
         assert (await stage.client.post(f"{path}/close")).json()["state"] == "CLOSED"
+        wanted = {name: value for name, value in new("order-2").items() if name != "channel"}
+        routed = (await stage.client.post("/v1/payments", json=wanted)).json()
+        assert (routed["channel"], routed["state"]) == (CHANNEL, "INIT")
+        await asyncio.to_thread(stage.postgres.start)
+        connection = await asyncpg.connect(stage.postgres.dsn)
+        async with asyncio.timeout(WITHIN_S):
+            while not (kept := await route_decisions.of_payment(connection, "shop", routed["payment_no"])):
+                await asyncio.sleep(0.2)
+        await connection.close()
+        assert [(one.order_id, one.routing.channel) for one in kept] == [("order-2", CHANNEL)]
 
 
 async def test_without_a_worker_a_request_is_accepted_and_decided_later(kafka, topic_prefix, tmp_path):
