@@ -6,13 +6,11 @@ units, times UTC. A key's secret is never stored and never read.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-import asyncpg
 from msgspec import Struct
 
-from stores.pool import LOST, Unreachable
+from stores.pool import reached
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,13 +60,7 @@ _LINES: Final = "SELECT merchant, biz_code, currency, max_amount FROM business_l
 
 async def register(connections: Connection) -> Register:
     """Everything, as of one moment, through a pool. Raises `Unreachable` within some seconds."""
-    try:
-        async with asyncio.timeout(2 * WITHIN_S), connections.acquire() as connection:
-            return await register_of(connection)
-    except asyncpg.UndefinedTableError as error:
-        raise Unreachable(f"{error}; run `concord db migrate`") from error
-    except (asyncpg.PostgresError, *LOST) as error:
-        raise Unreachable(f"Postgres: {type(error).__name__}") from error
+    return await reached(connections, register_of, 2 * WITHIN_S)
 
 
 async def register_of(connection: Connection) -> Register:

@@ -6,11 +6,17 @@ mistake, which does not.
 
 from __future__ import annotations
 
-from typing import Any, Final
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import asyncpg
 
 from stores.schema import BOOKS, Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
 
 CONNECT_S: Final = 5.0
 COMMAND_S: Final = 60.0
@@ -41,6 +47,17 @@ def pool(dsn: str, *, largest: int = 4, schema: str = BOOKS, command_s: float = 
 async def connect(dsn: str, *, schema: str = BOOKS, command_s: float = COMMAND_S) -> Connection:
     """One connection with the bounds of the pool."""
     return await asyncpg.connect(dsn, **options(schema, command_s))
+
+
+async def reached(connections: Connection, work: Callable[[Connection], Awaitable[T]], within_s: float = 10.0) -> T:
+    """What `work` makes of a connection of the pool. Raises `Unreachable`, in so many seconds, where Postgres cannot do it."""
+    try:
+        async with asyncio.timeout(within_s), connections.acquire() as connection:
+            return await work(connection)
+    except asyncpg.UndefinedTableError as error:
+        raise Unreachable(f"{error}; run `concord db migrate`") from error
+    except (asyncpg.PostgresError, *LOST) as error:
+        raise Unreachable(f"Postgres: {type(error).__name__}") from error
 
 
 def options(schema: str = BOOKS, command_s: float = COMMAND_S) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import click
 
 COMMANDS: Final = {
     "audit": "streams.cli.audit:audit",
+    "channel-health": "streams.cli.channel_health:channel_health",
     "channels": "streams.cli.channels:channels",
     "connector": "streams.cli.connector:connector",
     "contracts": "streams.cli.contracts:contracts",
@@ -26,6 +27,8 @@ COMMANDS: Final = {
     "recon": "streams.cli.recon:recon",
     "replay": "streams.cli.replay:replay",
     "review": "streams.cli.review:review",
+    "route": "streams.cli.route:route",
+    "router": "streams.cli.router:router",
     "simulate": "streams.cli.simulate:simulate",
     "topics": "streams.cli.topics:topics",
     "why": "streams.cli.why:why",

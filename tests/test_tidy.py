@@ -228,7 +228,9 @@ def test_every_make_command_that_a_page_shows_exists():
 
 def test_every_concord_command_that_a_page_shows_exists():
     shown = {
-        (page.name, name) for page in pages() for name in re.findall(r"\bconcord ([a-z]+)\b", code_of(page.read_text()))
+        (page.name, name)
+        for page in pages()
+        for name in re.findall(r"\bconcord ([a-z]+(?:-[a-z]+)*)\b", code_of(page.read_text()))
     }
     assert {(page, name) for page, name in shown if name not in COMMANDS} == set()
 

@@ -64,7 +64,7 @@ def _known(payment: Payment, command: CreatePayment) -> Ruling:
         payment.biz_code == command.biz_code
         and payment.amount == command.amount
         and payment.currency == command.currency
-        and (payment.channel == command.channel or payment.state != INIT)
+        and (command.routed or payment.channel == command.channel or payment.state != INIT)
     )
     return Ruling("duplicate", "same-number") if same else Ruling("refused", "number-reused")
 

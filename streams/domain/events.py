@@ -46,6 +46,8 @@ class CreatePayment(
     """Where several payments, its legs, pay the order together."""
     category: Id | None = None
     """The merchant category, for what a channel lets be captured above a hold."""
+    routed: bool = False
+    """Routing chose `channel`, nobody asked for it: a repetition may be routed elsewhere, and is of the payment there is."""
 
 
 class StartPayment(

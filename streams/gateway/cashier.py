@@ -12,6 +12,7 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from streams.channels.adapter import PAYMENT, Reference
 from streams.cloudevents import attributes
@@ -25,6 +26,7 @@ from streams.domain.events import (
 )
 from streams.domain.number import CHANCE_BYTES, is_number, operation_number, payment_number
 from streams.gateway.problems import CODES, Refused
+from streams.gateway.routes import Wanted
 from streams.gateway.store import Stored, Unavailable, Unstorable
 from streams.gateway.verdicts import Place, scoped
 
@@ -32,12 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date, datetime
 
+    from stores.route_decisions import Routed
+    from streams.domain.consult import Method
     from streams.domain.decisions import Decision
     from streams.domain.events import Command
     from streams.domain.number import Kind
-    from streams.gateway.cashier_shapes import NewPayment, Share, Start
+    from streams.gateway.cashier_shapes import Consultation, NewPayment, Share, Start
     from streams.gateway.keys import Caller
     from streams.gateway.links import Links
+    from streams.gateway.routes import Routes
     from streams.gateway.store import Store
     from streams.gateway.verdicts import Verdicts
 
@@ -78,6 +83,13 @@ class Done(NamedTuple):
     action: str = ""
 
 
+class Opening(NamedTuple):
+    """A payment to be created at `wanted.channel`; `routed`: routing chose that."""
+
+    wanted: NewPayment
+    routed: bool
+
+
 class Cashier:
     """Turns requests into commands. `may_use(channel, merchant)` says whose a channel account is; `now` is UTC."""
 
@@ -89,10 +101,11 @@ class Cashier:
         verdicts: Verdicts,
         links: Links,
         may_use: Callable[[str, str], bool],
+        routes: Routes,
         now: Callable[[], datetime],
     ) -> None:
         self._topic, self._store, self._verdicts, self._links = topic, store, verdicts, links
-        self._may_use, self._now = may_use, now
+        self._may_use, self._routes, self._now = may_use, routes, now
 
     # -- payments
 
@@ -100,41 +113,85 @@ class Cashier:
         """Open a payment, or find the one there is for this order and business code (R-037)."""
         self._check(asked, wanted)
         today = self._now().astimezone(UTC).date()
-        done = await self._create(asked, wanted, self._minted(asked, wanted, today))
+        number = self._minted(asked, wanted, today)
+        routed = None if wanted.channel is not None else self._route(asked, wanted, number)
+        if routed is not None:
+            wanted = structs.replace(wanted, channel=routed.routing.channel)
+        opening = Opening(wanted, routed is not None)
+        done = await self._create(asked, opening, number)
         rule = "" if done.decision is None else done.decision.rule
         if rule == "command-reused":  # the key may have been used before midnight, for another number
-            done = await self._create(asked, wanted, self._minted(asked, wanted, today - timedelta(days=1)))
+            done = await self._create(asked, opening, self._minted(asked, wanted, today - timedelta(days=1)))
         elif rule == "one-payment":
-            done = await self._existing(asked, wanted, done)
+            done = await self._existing(asked, opening, done)
+        if routed is not None:
+            done = self._routed(asked, routed, done)
         return _ruled(done)
 
-    async def _existing(self, asked: Asked, wanted: NewPayment, lost: Done) -> Done:
+    def _route(self, asked: Asked, wanted: NewPayment, number: str) -> Routed:
+        """A channel for it, or a refusal by routing's own name (R-159); either is remembered, the choice once its payment is created."""
+        need = self._needed(asked, wanted.amount, wanted.currency, wanted.method, wanted.buyer_tag)
+        routed = self._routes.choose(need, order_id=wanted.order_id, payment_no=number)
+        failure = routed.routing.failure
+        if failure is not None:
+            name = command_id("route", asked.merchant, wanted.order_id, asked.chance.hex())
+            self._routes.remember(structs.replace(routed, id=name))
+            ours = (one for one in routed.routing.dropped if one.reason != "account")
+            raise Refused(failure.upper(), "; ".join(f"{one.channel}: {one.reason}" for one in ours))
+        return routed
+
+    def _routed(self, asked: Asked, routed: Routed, done: Done) -> Done:
+        """Remember the choice of a new payment; of one that was there, say the channel it has, where that was heard."""
+        decision, command = done.decision, done.command
+        assert type(command) is CreatePayment
+        created = decision is None or any(
+            (one.number, one.channel) == (command.payment_no, command.channel) for one in decision.operations
+        )
+        if created:  # else another gateway was first, with the same request
+            self._routes.remember(structs.replace(routed, id=command.command_id))
+            return done
+        place = self._verdicts.places.recent.get(scoped(asked.merchant, command.payment_no))
+        return done._replace(command=structs.replace(command, channel="" if place is None else place.channel))
+
+    def _needed(self, asked: Asked, amount: int, currency: str, method: str | None, buyer_tag: str | None) -> Wanted:
+        merchant = asked.merchant
+        return Wanted(merchant, amount, currency, method, buyer_tag, lambda channel: self._may_use(channel, merchant))
+
+    def consult(self, asked: Asked, wanted: Consultation) -> tuple[int, tuple[Method, ...]]:
+        """Which methods the payer can use now, in order, and why not the others (R-140); with the version of the book."""
+        self._check_amount(asked, wanted.biz_code, wanted.amount, wanted.currency)
+        return self._routes.consult(self._needed(asked, wanted.amount, wanted.currency, None, wanted.buyer_tag))
+
+    async def _existing(self, asked: Asked, opening: Opening, lost: Done) -> Done:
         """Ask for the payment there is by its own number: the law says whether its facts are the same."""
         assert lost.decision is not None
         found = existing(lost.decision.detail, asked.merchant)
         if found is None:
             return lost
-        command = self._creation(asked, wanted, found, command_id("again", asked.merchant, found, repr(wanted)))
+        ours = command_id("again", asked.merchant, found, repr(opening.wanted))
+        command = self._creation(asked, opening, found, ours)
         return await self._ask(asked, command)
 
-    async def _create(self, asked: Asked, wanted: NewPayment, number: str) -> Done:
-        name = asked.key or number
+    async def _create(self, asked: Asked, opening: Opening, number: str) -> Done:
+        wanted, name = opening.wanted, asked.key or number
         ours = command_id("create", asked.merchant, wanted.order_id, wanted.biz_code, name)
-        return await self._ask(asked, self._creation(asked, wanted, number, ours))
+        return await self._ask(asked, self._creation(asked, opening, number, ours))
 
     @staticmethod
-    def _creation(asked: Asked, wanted: NewPayment, number: str, ours: str) -> CreatePayment:
+    def _creation(asked: Asked, opening: Opening, number: str, ours: str) -> CreatePayment:
+        wanted = opening.wanted
         return CreatePayment(
             command_id=ours,
             order_id=wanted.order_id,
             payment_no=number,
             biz_code=wanted.biz_code,
-            channel=wanted.channel,
+            channel=wanted.channel or "",
             amount=wanted.amount,
             currency=wanted.currency,
             merchant=asked.merchant,
             expires_at=wanted.expires_at,
             qr=wanted.qr,
+            routed=opening.routed,
         )
 
     @staticmethod
@@ -143,15 +200,19 @@ class Cashier:
 
     def _check(self, asked: Asked, wanted: NewPayment) -> None:
         """Business line, amount, channel account and expiry (R-133)."""
-        limit = asked.caller.merchant.limits.get((wanted.biz_code, wanted.currency))
-        if limit is None:
-            raise Refused("BIZ_CODE_UNKNOWN", f"biz_code: {wanted.biz_code} has no limit in {wanted.currency}")
-        if not 0 < wanted.amount <= limit:
-            raise Refused("PAY_AMOUNT_INVALID", f"amount: send 1 to {limit} minor units of {wanted.currency}")
+        self._check_amount(asked, wanted.biz_code, wanted.amount, wanted.currency)
         self._check_channel(asked, wanted.channel)
         now = self._now()
         if wanted.expires_at is not None and not now < wanted.expires_at <= now + LONGEST:
             raise Refused("EXPIRY_INVALID", "expires_at: send a time within the next 24 hours")
+
+    @staticmethod
+    def _check_amount(asked: Asked, biz_code: str, amount: int, currency: str) -> None:
+        limit = asked.caller.merchant.limits.get((biz_code, currency))
+        if limit is None:
+            raise Refused("BIZ_CODE_UNKNOWN", f"biz_code: {biz_code} has no limit in {currency}")
+        if not 0 < amount <= limit:
+            raise Refused("PAY_AMOUNT_INVALID", f"amount: send 1 to {limit} minor units of {currency}")
 
     def _check_channel(self, asked: Asked, channel: str | None) -> None:
         if channel is not None and not self._may_use(channel, asked.merchant):

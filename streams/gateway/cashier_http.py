@@ -26,6 +26,8 @@ from streams.gateway import cashier_views as views
 from streams.gateway.cashier import Asked
 from streams.gateway.cashier_shapes import (
     Accepted,
+    Consultation,
+    ConsultationView,
     NewPayment,
     OperationView,
     PaymentView,
@@ -101,7 +103,12 @@ def router(cashier: Cashier, books: Books, door: Door, pool: Pool) -> Router:
     """The routes, for the app."""
     return Router(
         PATH,
-        route_handlers=[*_payments(cashier, books, door), *_operations(cashier, door), _refund(books, door)],
+        route_handlers=[
+            *_payments(cashier, books, door),
+            _consultation(cashier, door),
+            *_operations(cashier, door),
+            _refund(books, door),
+        ],
         middleware=[bounded(pool)],
         exception_handlers={
             Refused: refused,
@@ -159,6 +166,16 @@ def _payments(cashier: Cashier, books: Books, door: Door) -> list[Any]:
         return _changed(await cashier.close(_asked(request, key), payment_no), payment_no)
 
     return [create, find, query, start, close]
+
+
+def _consultation(cashier: Cashier, door: Door) -> Any:
+    @post("/consultations", guards=[_needs(door, "payments:read")], status_code=200, responses=READS)
+    async def consult(request: Request[Any, Any, Any], data: JSONBody[Consultation]) -> Response[ConsultationView]:
+        """Before a payment: which methods can be used for this amount, in what order, and why not the others. Nothing is reserved."""
+        book, methods = cashier.consult(_asked(request, ""), await strict(request, type(data)))
+        return _answer(views.consulted(book, methods), 200)
+
+    return consult
 
 
 def _operations(cashier: Cashier, door: Door) -> list[Any]:

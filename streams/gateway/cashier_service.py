@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from streams.channels.accounts import Accounts
     from streams.gateway.books import Books
     from streams.gateway.links import Links
+    from streams.gateway.routes import Routes
     from streams.gateway.store import Store
     from streams.settings import Settings
     from streams.topics import Topics
@@ -37,17 +38,19 @@ class CashierPart:
         links: Links,
         load: Callable[[], Awaitable[Register]],
         books: Books,
+        routes: Routes,
     ) -> None:
         self.verdicts = Verdicts(settings.kafka, topics.names, topics.partitions)
         self.directory = Directory(load, time.monotonic)
         self.pool = Pool(settings.gateway_concurrency)
-        self._books = books
+        self._books, self._routes = books, routes
         self._cashier = Cashier(
             topic=topics["commands"],
             store=store,
             verdicts=self.verdicts,
             links=links,
             may_use=lambda channel, merchant: _owns(accounts, channel, merchant),
+            routes=routes,
             now=cashier_http.utc_now,
         )
 
@@ -60,6 +63,7 @@ class CashierPart:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.directory.run(), name="merchants")
             group.create_task(self.verdicts.run(), name="verdicts")
+            group.create_task(self._routes.run(), name="routes")
 
 
 def _owns(accounts: Accounts, channel: str, merchant: str) -> bool:

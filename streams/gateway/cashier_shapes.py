@@ -14,6 +14,12 @@ Currency: TypeAlias = Annotated[str, Meta(pattern="^[A-Z]{3}$", description="ISO
 OrderId: TypeAlias = Annotated[str, Meta(pattern=r"^[\x21-\x7e]{1,64}$", description="the merchant's order number")]
 BizCode: TypeAlias = Annotated[str, Meta(pattern="^[A-Z][A-Z0-9]{1,6}$", description="the business line")]
 Channel: TypeAlias = Annotated[str, Meta(pattern=r"^[\x21-\x7e]{1,128}$", description="`channel:account`")]
+Method: TypeAlias = Annotated[
+    str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}$", description="as the route book names it, such as card")
+]
+Tag: TypeAlias = Annotated[
+    str, Meta(pattern=r"^[\x21-\x7e]{1,64}$", description="the payer's group, as the route book names it")
+]
 Details: TypeAlias = Annotated[
     dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=1024)]], Meta(max_length=16)
 ]
@@ -21,15 +27,53 @@ Conclusion: TypeAlias = Literal["SUCCESS", "FAILURE", "PENDING"]
 
 
 class NewPayment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A payment to open (R-132). Without `expires_at` it can be started for 15 minutes, with `qr` for 30 (R-062)."""
+    """A payment to open (R-132). Without `expires_at` it can be started for 15 minutes, with `qr` for 30 (R-062).
+
+    Without `channel` routing chooses one, for `method` and `buyer_tag` (R-138).
+    """
 
     order_id: OrderId
     biz_code: BizCode
-    channel: Channel
     amount: Amount
     currency: Currency
+    channel: Channel | None = None
+    method: Method | None = None
+    buyer_tag: Tag | None = None
     expires_at: Annotated[datetime, Meta(tz=True)] | None = None
     qr: bool = False
+
+
+class Consultation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a payer is about to pay: which methods there are for it (R-140)."""
+
+    biz_code: BizCode
+    amount: Amount
+    currency: Currency
+    buyer_tag: Tag | None = None
+
+
+class ObstacleView(Struct, frozen=True, kw_only=True):
+    """Why a channel that knows the method cannot take it now. `reason` is one of the filter's names."""
+
+    channel: str
+    reason: str
+    detail: str
+
+
+class MethodView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One method. `channel` would take it; without one `why` says what stands against it."""
+
+    method: str
+    usable: bool
+    channel: str = ""
+    why: tuple[ObstacleView, ...] = ()
+
+
+class ConsultationView(Struct, frozen=True, kw_only=True):
+    """Every method: first those that can be used, the best first. It holds for this moment, and reserves nothing."""
+
+    route_book: int
+    methods: tuple[MethodView, ...]
 
 
 class Start(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

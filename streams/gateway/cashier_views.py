@@ -10,7 +10,10 @@ from streams.domain.layers import Layers
 from streams.domain.moment import milliseconds
 from streams.domain.wording import next_owner, progress
 from streams.gateway.cashier_shapes import (
+    ConsultationView,
     LayersView,
+    MethodView,
+    ObstacleView,
     OperationView,
     PaymentView,
     ProgressText,
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from stores.books import Entry
+    from streams.domain.consult import Method
     from streams.domain.decisions import Decision, Standing
     from streams.domain.events import CapturePayment, CreatePayment, RefundPayment, VoidPayment
     from streams.domain.wording import Language
@@ -42,6 +46,20 @@ def created(done: Done) -> PaymentView:
         "currency": command.currency,
     }
     return _payment(decision, command.payment_no, {**facts, **_standing(decision, command.payment_no)}, done.again)
+
+
+def consulted(book: int, methods: tuple[Method, ...]) -> ConsultationView:
+    """Methods in their order, and what stands against those that cannot be used."""
+    shown = [
+        MethodView(
+            method=one.method,
+            usable=one.channel is not None,
+            channel=one.channel or "",
+            why=tuple(ObstacleView(channel=each.channel, reason=each.reason, detail=each.detail) for each in one.why),
+        )
+        for one in methods
+    ]
+    return ConsultationView(route_book=book, methods=tuple(shown))
 
 
 def changed(done: Done) -> PaymentView:

@@ -63,12 +63,16 @@ KINDS: Final = {
     "REFUND_AMOUNT_INVALID": Kind(422, "More than may be refunded."),
     "BIZ_CODE_UNKNOWN": Kind(422, "The merchant has no such business line in this currency."),
     "CHANNEL_UNKNOWN": Kind(422, "The merchant has no such channel account."),
+    "CHANNEL_NEEDED": Kind(422, "No channel is chosen for it: there is no route book."),
+    "NO_CHANNEL_AFTER_FILTERS": Kind(422, "No channel can take this payment."),
+    "ALL_CHANNEL_FAILED": Kind(422, "No further channel may be tried."),
     "EXPIRY_INVALID": Kind(422, "The expiry is past, or more than a day away."),
     "IDEMPOTENCY_KEY_REUSED": Kind(422, "The Idempotency-Key was used for another request."),
     "RATE_LIMITED": Kind(429, "Too many requests."),
     "BUSY": Kind(503, "No place is free; try again."),
     "KEYS_UNAVAILABLE": Kind(503, "The API keys cannot be checked now; try again."),
     "NOT_STORED": Kind(503, "The request could not be stored for certain; send it again under its Idempotency-Key."),
+    "ROUTES_UNAVAILABLE": Kind(503, "No channel can be chosen now; try again, or name one."),
     "BOOKS_UNAVAILABLE": Kind(503, "What is stored cannot be read now; try again. Requests are still taken."),
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ from streams.gateway.linking import Reader, Writer
 from streams.gateway.links import Links
 from streams.gateway.meters import Meters
 from streams.gateway.review import Desk
+from streams.gateway.routes import reading
 from streams.gateway.store import Store
 from streams.topics import TopicsError, require
 
@@ -113,6 +114,7 @@ class Gateway:
                 links=self.links,
                 load=merchants,
                 books=books or NoBooks(),
+                routes=reading(connections, utc_now),
             )
         self._review = self._desk(connections)
 

@@ -29,11 +29,12 @@ REMEMBERED: Final = 16_384
 
 
 class Place(NamedTuple):
-    """Where an operation belongs: its order, its payment and its merchant."""
+    """Where an operation belongs: its order, its payment and its merchant; and its channel, where that was heard."""
 
     order_id: str
     payment_no: str
     merchant: str | None
+    channel: str = ""
 
 
 class Recent(Generic[V]):
@@ -147,7 +148,7 @@ class Verdicts:
 
     def _decided(self, decision: Decision) -> None:
         for one in decision.operations:
-            place = Place(decision.order_id, one.payment_no, one.merchant)
+            place = Place(decision.order_id, one.payment_no, one.merchant, one.channel)
             self.places.tell(scoped(one.merchant, one.number), place)
         if decision.source in {"command", "person"}:
             self.decided.tell(decision.evidence, decision)

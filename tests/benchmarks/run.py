@@ -1,10 +1,10 @@
-"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [law] [gateway] [projector] [peers] [--reps 3]`.
+"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [routing] [law] [gateway] [projector] [peers] [--reps 3]`.
 
-`law` measures the product itself, `gateway` the intake of notices over HTTP, `projector` the books. `peers` measures the engine with
-the small law of the comparison workload beside Kafka Streams, Quix Streams and Faust, interleaved, on one broker; it needs the `shared`
-folder beside the checkout, `mvn` and `javac` for Kafka Streams, and makes an environment for the others on first use. Prints Markdown
-tables of medians and ratios, and keeps every raw figure under `.concord/bench`. Quiet the machine first: quote ratios of one run, not
-single figures of two.
+`routing` measures the choice of a channel alone, `law` the product itself, `gateway` the intake of notices over HTTP, `projector` the
+books. `peers` measures the engine with the small law of the comparison workload beside Kafka Streams, Quix Streams and Faust,
+interleaved, on one broker; it needs the `shared` folder beside the checkout, `mvn` and `javac` for Kafka Streams, and makes an
+environment for the others on first use. Prints Markdown tables of medians and ratios, and keeps every raw figure under
+`.concord/bench`. Quiet the machine first: quote ratios of one run, not single figures of two.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from streams.dev.kafka import KafkaCluster
+from tests.benchmarks import routing
 from tests.benchmarks.gateway import measure as notices
 from tests.benchmarks.law import measure
 from tests.benchmarks.projector import lines
@@ -54,12 +55,19 @@ STEADY: Final = (("lat_p50", "p50 ms"), ("lat_p99", "p99 ms"), ("lat_cpu_pct", "
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.run", description=__doc__)
     parser.add_argument(
-        "what", nargs="*", default=["law", "gateway", "projector", "peers"], help="law, gateway, projector, peers"
+        "what",
+        nargs="*",
+        default=["routing", "law", "gateway", "projector", "peers"],
+        help="routing, law, gateway, projector, peers",
     )
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--orders", type=int, default=40_000, help="orders of the law benchmark; about 5.4 events each")
     given = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
+    if "routing" in given.what:
+        choices(given.reps)
+    if set(given.what) <= {"routing"}:
+        return 0
     cluster = KafkaCluster(FOLDER / "kafka", jvm=["-Xmx1g"]).start()
     try:
         if "law" in given.what:
@@ -73,6 +81,16 @@ def main() -> int:
     finally:
         cluster.wipe()
     return 0
+
+
+def choices(reps: int) -> None:
+    """Decisions a second of routing."""
+    print("\n| 10 channels, 30 rules | decisions/s |\n| --- | --- |")
+    found = [routing.measure() for _ in range(reps)]
+    for one in found:
+        keep("routing", one)
+    for by in found[0]:
+        print(f"| {by} | {round(median(one[by] for one in found))} |", flush=True)
 
 
 def gateway(cluster: KafkaCluster, reps: int) -> None:

@@ -5,113 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
 import sys
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
 import pytest
 
-from stores import merchants, schema
+from stores import route_decisions
 from streams.dev import ports
-from streams.dev.postgres import PostgresServer
 from streams.domain.events import Answer
-from tests.support import services
-from tests.support.cashier import new, secret_key
-from tests.support.gateways import Channel, GatewayProcess
-from tests.support.job import Job
+from streams.domain.score import Book, Limit, Offer
+from tests.support.cashier import new
+from tests.support.cashier_stage import CHANNEL, WITHIN_S, Stage, known, staged
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
 
 ROOT = Path(__file__).parents[2]
-CHANNEL = "simulator:acct_1"
-WITHIN_S = 30.0
-
-
-class CashierProcess(GatewayProcess):
-    """A gateway whose one account is the shop's."""
-
-    def write_accounts(self) -> Path:
-        path = super().write_accounts()
-        listed = json.loads(path.read_text())
-        for account in listed["accounts"]:
-            account["merchant"] = "shop"
-        path.write_text(json.dumps(listed))
-        return path
-
-
-@dataclass
-class Stage:
-    """A worker, a gateway with the cashier, and the Postgres of its merchants."""
-
-    job: Job
-    gateway: CashierProcess
-    client: httpx.AsyncClient
-    postgres: PostgresServer
-
-    async def create(self, order: str, key: str = "", **fields: Any) -> httpx.Response:
-        sent = {"Idempotency-Key": key} if key else {}
-        return await self.client.post("/v1/payments", json=new(order, channel=CHANNEL, **fields), headers=sent)
-
-    async def requests(self, order: str, verb: str = "SUBMIT") -> list[dict[str, Any]]:
-        found = [json.loads(record.value) for record in await self.job.read("channel-requests")]
-        return [one for one in found if (one["order_id"], one["verb"]) == (order, verb)]
-
-
-async def registered(dsn: str) -> str:
-    """The tables, a shop, and the header of its key."""
-    key, header = secret_key("shop")
-    now = datetime.now(UTC)
-    connection = await asyncpg.connect(dsn)
-    try:
-        await schema.migrate(connection, now)
-        assert await merchants.add(connection, "shop", secrets.token_bytes(32), 100_000, now)
-        assert await merchants.add_key(connection, key, now)
-        assert await merchants.set_limit(connection, "shop", "SALE", "USD", 100_000)
-    finally:
-        await connection.close()
-    return header
-
-
-@asynccontextmanager
-async def staged(kafka, prefix: str, folder: Path):
-    job = Job(kafka.bootstrap, prefix, folder)
-    postgres = PostgresServer(services.fresh_folder("cashier"))
-    await asyncio.to_thread(postgres.start)
-    gateway = None
-    try:
-        header = await registered(postgres.dsn)
-        await job.create()
-        gateway = CashierProcess(folder, {**job.env, "CONCORD_POSTGRES": postgres.dsn}, [Channel("simulator")])
-        await job.start()
-        await asyncio.to_thread(gateway.start)
-        limits = httpx.Limits(max_connections=200)
-        async with httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{gateway.port}",
-            headers={"Authorization": header},
-            timeout=WITHIN_S,
-            limits=limits,
-        ) as client:
-            stage = Stage(job, gateway, client, postgres)
-            await known(stage)
-            yield stage
-    finally:
-        if gateway is not None:
-            gateway.end()
-        job.end()
-        await asyncio.to_thread(postgres.wipe)
-
-
-async def known(stage: Stage) -> None:
-    """Wait until the gateway has read its merchants."""
-    async with asyncio.timeout(WITHIN_S):
-        while (await stage.client.get("/v1/payments/x")).status_code != 404:
-            await asyncio.sleep(0.1)
 
 
 async def test_two_hundred_creates_give_one_payment_and_two_hundred_starts_one_submit(kafka, topic_prefix, tmp_path):
@@ -160,7 +71,9 @@ async def test_a_payment_lives_through_the_cashier(kafka, topic_prefix, tmp_path
 
 
 async def test_writes_decide_while_postgres_is_down_and_reads_say_so(kafka, topic_prefix, tmp_path):
-    async with staged(kafka, topic_prefix, tmp_path) as stage:
+    """R-161: the last route book serves, and what it decided is written down when Postgres is back."""
+    book = Book(offers=(Offer(channel=CHANNEL, limits={"USD": Limit()}),))
+    async with staged(kafka, topic_prefix, tmp_path, book=book) as stage:
         await asyncio.to_thread(stage.postgres.stop, mode="immediate")
         created = await stage.create("order-1")
         assert created.status_code == 201
@@ -169,6 +82,16 @@ async def test_writes_decide_while_postgres_is_down_and_reads_say_so(kafka, topi
         assert (read.status_code, read.json()["code"]) == (503, "BOOKS_UNAVAILABLE")
         assert read.headers["retry-after"] == "5"
         assert (await stage.client.post(f"{path}/close")).json()["state"] == "CLOSED"
+        wanted = {name: value for name, value in new("order-2").items() if name != "channel"}
+        routed = (await stage.client.post("/v1/payments", json=wanted)).json()
+        assert (routed["channel"], routed["state"]) == (CHANNEL, "INIT")
+        await asyncio.to_thread(stage.postgres.start)
+        connection = await asyncpg.connect(stage.postgres.dsn)
+        async with asyncio.timeout(WITHIN_S):
+            while not (kept := await route_decisions.of_payment(connection, "shop", routed["payment_no"])):
+                await asyncio.sleep(0.2)
+        await connection.close()
+        assert [(one.order_id, one.routing.channel) for one in kept] == [("order-2", CHANNEL)]
 
 
 async def test_without_a_worker_a_request_is_accepted_and_decided_later(kafka, topic_prefix, tmp_path):

@@ -133,13 +133,13 @@ async def test_more_replicas_than_brokers_are_refused_with_the_fix(client, topic
 
 def test_the_commands_make_check_and_show(run):
     code, output = run("check")
-    assert (code, output.count("breaks: ")) == (1, 13)
+    assert (code, output.count("breaks: ")) == (1, 14)
     assert output.count("payments.state is missing on the broker: run `concord topics create`") == 1
-    assert "13 topics, 13 breaking differences, 0 others" in output
+    assert "14 topics, 14 breaking differences, 0 others" in output
     code, output = run("create")
-    assert (code, output.splitlines()[-1]) == (0, "13 created, 0 present")
-    assert run("create") == (0, "0 created, 13 present\n")
-    assert run("check") == (0, "13 topics, 0 breaking differences, 0 others\n")
+    assert (code, output.splitlines()[-1]) == (0, "14 created, 0 present")
+    assert run("create") == (0, "0 created, 14 present\n")
+    assert run("check") == (0, "14 topics, 0 breaking differences, 0 others\n")
     assert run("diff") == (0, "no differences\n")
 
 
@@ -147,7 +147,7 @@ def test_a_difference_that_breaks_nothing_is_shown_and_passes(run):
     run("create")
     code, output = run("diff", CONCORD_REPLICATION="2")
     assert code == 0
-    assert output.count("differs: ") == 13
+    assert output.count("differs: ") == 14
     assert run("check", CONCORD_REPLICATION="2")[0] == 0
 
 

@@ -26,11 +26,15 @@ from streams.gateway.cashier_http import OPENAPI, router
 from streams.gateway.keys import Directory, Door
 from streams.gateway.limits import Pool
 from streams.gateway.links import Links
+from streams.gateway.routes import Routes
 from streams.gateway.store import Unavailable
 from streams.gateway.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from stores.route_decisions import Routed
+    from stores.route_knowledge import Knowledge
 
 LIMIT = 100_000
 RATE = 100_000
@@ -93,6 +97,8 @@ class Shop:
     keys: dict[str, Key] = field(default_factory=dict)
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
     merchants: dict[str, Merchant] = field(default_factory=dict)
+    knowledge: Knowledge | None = None
+    """What routing knows; None: no book was loaded."""
     places: int = 512
     clock: float = 0.0
 
@@ -107,12 +113,15 @@ class Shop:
         names = {"decisions": "decisions", "updates": "updates"}
         self.verdicts = Verdicts({}, names, 1)
         self.directory = Directory(self._register, lambda: self.clock)
+        self.kept: list[Routed] = []
+        self.routes = Routes(self._knowledge, self._keep, clock=lambda: self.clock, now=lambda: self.now)
         self.cashier = Cashier(
             topic="commands",
             store=self,
             verdicts=self.verdicts,
             links=self.links,
             may_use=self._owns,
+            routes=self.routes,
             now=lambda: self.now,
         )
         self.pool = Pool(self.places)
@@ -121,6 +130,7 @@ class Shop:
 
     async def __aenter__(self) -> Self:
         await self.directory.refresh()
+        await self.routes.refresh()
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://cashier")
         return self
@@ -137,6 +147,17 @@ class Shop:
         if self.postgres_down:
             raise Unreachable("it was taken down")
         return Register(dict(self.merchants), dict(self.keys))
+
+    async def _knowledge(self) -> Knowledge | None:
+        if self.postgres_down:
+            raise Unreachable("it was taken down")
+        return self.knowledge
+
+    async def _keep(self, one: Routed) -> bool:
+        if self.postgres_down:
+            raise Unreachable("it was taken down")
+        self.kept.append(one)
+        return True
 
     @staticmethod
     def _owns(channel: str, merchant: str) -> bool:

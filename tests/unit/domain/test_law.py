@@ -202,6 +202,11 @@ CASES: dict[str, str] = {
     create P1                               -> duplicate same-command INIT
     create P1 command_id=again              -> duplicate same-number INIT
     create P1 command_id=other a=999        -> refused number-reused INIT
+    create P1 command_id=pin channel=chB    -> refused number-reused INIT
+    create P1 command_id=rt channel=chB routed=yes -> duplicate same-number INIT
+    create P1 command_id=rt channel=chC routed=yes -> duplicate same-command INIT
+    create P1 command_id=rt channel=chC -> refused command-reused INIT
+    create P1 command_id=ra a=999 routed=yes -> refused number-reused INIT
     create P2                               -> refused one-payment -
     create P3 biz_code=deposit              -> applied created INIT
     start P1                                -> applied start INIT>PAYING SUBMIT

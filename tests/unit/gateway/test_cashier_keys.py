@@ -15,6 +15,7 @@ from tests.support.cashier import Shop, new, secret_key
 SHARE = {"amount": 1, "currency": "USD"}
 ROUTES = {
     ("POST", "/payments"): ("payments:write", new("order-9")),
+    ("POST", "/consultations"): ("payments:read", {"biz_code": "SALE", "amount": 1, "currency": "USD"}),
     ("GET", "/payments?order_id=order-1&biz_code=SALE"): ("payments:read", None),
     ("GET", "/payments/{payment}"): ("payments:read", None),
     ("POST", "/payments/{payment}/start"): ("payments:write", {}),
