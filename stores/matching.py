@@ -49,7 +49,8 @@ _VERDICT: Final = """
 _LINES: Final = """
     CREATE TEMP TABLE r_line ON COMMIT DROP AS
     SELECT b.source, b.account, b.feed, b.business_date, b.batch, l.batch_id, l.line, l.kind, l.transaction, l.operation_no, l.amount,
-           l.currency, l.status, l.funds, coalesce(l.fee, 0) = 0 AS free, (l.status = 'SUCCESS' OR coalesce(l.funds = 'PAID', false)) AS money
+           l.currency, l.status, l.funds, coalesce(l.fee, 0) = 0 AS free,
+           (l.status = 'SUCCESS' OR coalesce(l.funds = 'PAID', false)) AS money
       FROM r_feed b JOIN recon_bill_lines l ON l.batch_id = b.id
       LEFT JOIN recon_results r ON r.batch_id = l.batch_id AND r.line = l.line
      WHERE r.verdict IS NULL OR r.verdict <> 'MATCHED'

@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.reconciliation --sizes 100000 1000000
 
-Each size has its own database, with as many payments as the bill has lines; every thousandth pair differs. `import`, `run` and `report` are the
-commands that a person types, each in a process of its own whose peak memory is told. `bare copy` puts the same file into a table of
+Each size has its own database, with as many payments as the bill has lines; every thousandth pair differs. `import`, `run`, `coverage`
+and `worklist` are the commands that a person types, each in a process of its own whose peak memory is told.
+`bare copy` puts the same file into a table of
 text columns without any index. `bare join` reads the same lines and payments, joins them by reference and amount with hashes and keeps the
 pairs in a table without any index; `counted join` only counts them. Matching is everything that `run` does: comparing, keeping what
 came of each line, absence, and the events to tell.
@@ -36,7 +37,8 @@ APART: Final = 1000
 LAYOUT: Final = "columns: {txn: txn, op: op, status: status, amount: amount, fee: fee}\nccy: USD\n"
 FILL: Final = """
     INSERT INTO books.payments (merchant, payment_no, order_id, biz_code, channel, amount, currency, state, transaction, success_at,
-        announced, captured, held, returned, disputed, duplicate, fulfilled, finished, attempts, queries, closes, seq, created_at, updated_at)
+        announced, captured, held, returned, disputed, duplicate, fulfilled, finished, attempts, queries, closes, seq, created_at,
+        updated_at)
     SELECT '', 'P' || n, 'O' || n, 'trade', $1, 100 + n % 90000, 'USD', 'SUCCESS', 'X' || n, $2,
         false, 100 + n % 90000, 0, 0, 0, false, false, false, 1, 0, 0, 1, $2, $2
       FROM generate_series(1, $3::int) AS n
@@ -45,7 +47,7 @@ JOINED: Final = f"""
     SELECT l.batch_id, l.line, p.merchant, p.payment_no, p.order_id
       FROM public.recon_bill_lines l JOIN books.payments p ON p.transaction = l.transaction AND p.amount = l.amount
      WHERE p.channel = '{CHANNEL}'
-"""  # noqa: S608  fixed text
+"""
 UNINDEXED: Final = "SET enable_nestloop = off; SET enable_mergejoin = off"
 
 
@@ -115,14 +117,14 @@ async def measure(dsn: str, size: int) -> dict[str, float]:
 
 
 async def _measure(connection: Any, database: str, size: int, bill: Path, layout: Path) -> dict[str, float]:
-    at = await connection.fetchval(f"SELECT timestamptz '{DAY} 12:00+00'")  # noqa: S608  fixed text
+    at = await connection.fetchval(f"SELECT timestamptz '{DAY} 12:00+00'")
     await connection.execute(FILL, CHANNEL, at, size)
     await connection.execute("VACUUM ANALYZE books.payments")
     found = {"size": size, "bare copy": await bare_copy(connection, bill)}
     options = ("--channel", CHANNEL, "--date", DAY, "--layout", str(layout))
     imported = await command(database, "import", *options, str(bill))
     await connection.execute("VACUUM ANALYZE public.recon_bill_lines")
-    found["counted join"] = await bare_join(connection, f"SELECT count(*) FROM ({JOINED}) AS pairs")  # noqa: S608  fixed text
+    found["counted join"] = await bare_join(connection, f"SELECT count(*) FROM ({JOINED}) AS pairs")
     found["bare join"] = await bare_join(connection, f"CREATE TABLE public.bare_join AS {JOINED}")
     matched = await command(database, "run", "--no-tell", "--format", "json")
     outcome = json.loads(matched["said"])["channels"][CHANNEL]
@@ -140,7 +142,8 @@ async def _measure(connection: Any, database: str, size: int, bill: Path, layout
 
 def lines(results: Sequence[dict[str, float]]) -> Iterator[str]:
     """The figures as a Markdown table, a row for each size."""
-    yield "| lines | import lines/s | of the bare copy | matched lines/s | bare joins | counted joins | coverage s | worklist s | peak MiB |"
+    columns = "import lines/s | of the bare copy | matched lines/s | bare joins | counted joins | coverage s | worklist s | peak MiB"
+    yield f"| lines | {columns} |"
     yield "| --- |" + " --- |" * 8
     for one in results:
         size = one["size"]
