@@ -19,6 +19,7 @@ from streams.cli.exits import WRONG_SETTING
 from streams.cli.printable import printable
 from streams.domain import banking
 from streams.domain.lines import BankEntry, BillRow, RejectedRow, SettlementRow
+from streams.statements import parsers
 from streams.statements.refusal import Refused
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ async def _again(connection: Any, batch_id: int, parser: str | None, layout: str
     if batch is None or batch.version == 0:
         _stop(1, f"there is no imported batch {batch_id}; `concord recon show` lists them")
     try:
-        chosen = recon_files.parser_of(batch.kind, parser or batch.parser)
+        chosen = parser or batch.parser
+        if chosen not in parsers.PARSERS or batch.kind not in parsers.PARSERS[chosen].kinds:
+            _stop(WRONG_SETTING, f"parser {chosen} does not read {batch.kind}; known are {', '.join(parsers.PARSERS)}")
         text = batch.layout if layout is None else recon_files.layout_of(batch.channel, layout)
     except recon_files.WrongFileError as wrong:
         _stop(WRONG_SETTING, str(wrong))

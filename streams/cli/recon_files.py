@@ -44,12 +44,29 @@ def layout_of(channel: str, path: str | None) -> str:
     return msgspec.json.encode(layout, order="deterministic").decode()
 
 
-def parser_of(kind: str, parser: str | None) -> str:
-    if parser is None:
-        return parsers.newest(kind)
-    if parser not in parsers.PARSERS or kind not in parsers.PARSERS[parser].kinds:
-        raise WrongFileError(f"--parser {parser} does not read {kind}; known are {', '.join(parsers.PARSERS)}")
-    return parser
+def chosen(stream: IO[bytes], kind: str | None, parser: str | None) -> parsers.Chosen:
+    """By which reader, as which kind: as was said, else as the file shows itself, else as a text under a layout.
+
+    Raises `WrongFileError` for what contradicts, and `Refused` for an archive that cannot be opened.
+    """
+    if parser is not None:
+        known = parsers.PARSERS.get(parser)
+        if known is None:
+            raise WrongFileError(f"--parser {parser} is not known; known are {', '.join(parsers.PARSERS)}")
+        if kind is not None and kind not in known.kinds:
+            raise WrongFileError(f"--parser {parser} reads {', '.join(sorted(known.kinds))}, not {kind}")
+        if kind is None and len(known.kinds) > 1:
+            raise WrongFileError(f"--parser {parser} reads {', '.join(sorted(known.kinds))}; say which by --kind")
+        return parsers.Chosen(parser, kind or next(iter(known.kinds)))
+    seen = parsers.recognised(stream)
+    if seen is None:
+        kind = kind or "CHANNEL_BILL"
+        if kind not in parsers.PARSERS[parsers.newest("table")].kinds:
+            raise WrongFileError(f"--kind {kind}: the file does not look like one")
+        return parsers.Chosen(parsers.newest("table"), kind)
+    if kind is not None and kind != seen.kind:
+        raise WrongFileError(f"--kind {kind}: the file shows itself as {seen.kind} ({seen.parser})")
+    return seen
 
 
 def takes_layout(parser: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from rich.console import Console
@@ -20,6 +20,7 @@ from streams.cli.exits import WRONG_SETTING
 from streams.cli.printable import printable
 from streams.domain import reporter
 from streams.domain.lines import FileIdentity
+from streams.statements import parsers
 from streams.statements.parsers import KINDS
 from streams.statements.refusal import Refused
 
@@ -42,10 +43,10 @@ class Wanted(NamedTuple):
     day: date
     zone: str
     batch: str
-    source: str
-    kind: str
-    parser: str
-    layout: str
+    source: str | None
+    kind: str | None
+    parser: str | None
+    layout: str | None
     reversal: str
 
 
@@ -60,7 +61,7 @@ class Wanted(NamedTuple):
     help="What the channel calls the batch; the day without it, the name of each of several files.",
 )
 @click.option("--source", help="What lists it; channel and kind without it.")
-@click.option("--kind", type=click.Choice(KINDS), default="CHANNEL_BILL", show_default=True)
+@click.option("--kind", type=click.Choice(KINDS), help="What it is, if it does not show; a text is a CHANNEL_BILL.")
 @click.option(
     "--layout", type=click.Path(exists=True, dir_okay=False), help="A text layout (YAML), instead of the contract's."
 )
@@ -84,29 +85,19 @@ def imported(files: tuple[str, ...], day: datetime, **options: Any) -> None:
     sys.exit(recon_files.REFUSED if refused else 0)
 
 
-def _wanted(day: date, *, several: bool, channel: str, account: str, kind: str, **options: Any) -> Wanted:
+def _wanted(day: date, *, several: bool, channel: str, account: str, **options: Any) -> Wanted:
     contract = recon_files.contract_of(channel)
+    zone = options["zone"] or contract.tz
     try:
-        parser = recon_files.parser_of(kind, options["parser"])
-        layout = recon_files.layout_of(channel, options["layout"]) if recon_files.takes_layout(parser) else ""
-        zone = options["zone"] or contract.tz
         businessday.zone(zone)
-    except (recon_files.WrongFileError, businessday.ZoneUnknownError) as wrong:
+    except businessday.ZoneUnknownError as wrong:
         end("recon import", WRONG_SETTING, str(wrong))
     if several and options["batch"]:
         end("recon import", WRONG_SETTING, "--batch names one batch; leave it away for several files")
     return Wanted(
-        channel,
-        account,
-        day,
-        zone,
-        options["batch"] or f"{day:%Y%m%d}",
-        options["source"] or f"{channel}/{kind.lower()}",
-        kind,
-        parser,
-        layout,
-        contract.reversal,
-    )
+        channel, account, day, zone, options["batch"] or f"{day:%Y%m%d}", options["source"], options["kind"], options["parser"],
+        options["layout"], contract.reversal,
+    )  # fmt: skip
 
 
 def _loading(path: Path, wanted: Wanted, seen: Any) -> Any:
@@ -115,14 +106,10 @@ def _loading(path: Path, wanted: Wanted, seen: Any) -> Any:
     async def work(connection: Any) -> tuple[str, bool]:
         now = datetime.now(UTC)
         with path.open("rb") as stream:
-            sha256, size = recon_files.hashed(stream)
-            file = batches.File(
-                identity=FileIdentity(
-                    source=wanted.source, account=wanted.account, business_date=wanted.day, batch=wanted.batch, zone=wanted.zone
-                ),
-                channel=wanted.channel, kind=wanted.kind, name=path.name, sha256=sha256, size=size, parser=wanted.parser,
-                layout=wanted.layout, reversal=wanted.reversal,
-            )  # fmt: skip
+            try:
+                file = _file(path, stream, wanted)
+            except recon_files.WrongFileError as wrong:
+                end("recon import", WRONG_SETTING, f"{path.name}: {wrong}")
             try:
                 async with connection.transaction():
                     done = await batches.load(
@@ -142,6 +129,24 @@ def _loading(path: Path, wanted: Wanted, seen: Any) -> Any:
         return f"{path.name}: {_said(done)}", True
 
     return work
+
+
+def _file(path: Path, stream: IO[bytes], wanted: Wanted) -> batches.File:
+    """What is imported. An archive that cannot be opened is told by the reading, which refuses it."""
+    try:
+        chosen = recon_files.chosen(stream, wanted.kind, wanted.parser)
+    except Refused:
+        chosen = parsers.Chosen(parsers.newest("table"), wanted.kind or "CHANNEL_BILL")
+    sha256, size = recon_files.hashed(stream)
+    return batches.File(
+        identity=FileIdentity(
+            source=wanted.source or f"{wanted.channel}/{chosen.kind.lower()}", account=wanted.account, business_date=wanted.day,
+            batch=wanted.batch, zone=wanted.zone,
+        ),
+        channel=wanted.channel, kind=chosen.kind, name=path.name, sha256=sha256, size=size, parser=chosen.parser,
+        layout=recon_files.layout_of(wanted.channel, wanted.layout) if recon_files.takes_layout(chosen.parser) else "",
+        reversal=wanted.reversal,
+    )  # fmt: skip
 
 
 def _told(wanted: Wanted, done: Imported) -> list[Any]:

@@ -96,39 +96,38 @@ class Summary:
 @click.option(
     "--channel", required=True, help="Whose file it is, such as `stripe` or `bank`; its contract may say the layout."
 )
-@click.option("--kind", type=click.Choice(KINDS), default="CHANNEL_BILL", show_default=True)
+@click.option("--kind", type=click.Choice(KINDS), help="What it is, if it does not show; a text is a CHANNEL_BILL.")
 @click.option(
     "--layout", type=click.Path(exists=True, dir_okay=False), help="A text layout (YAML), instead of the contract's."
 )
 @click.option("--parser", help="An older one, by name and version.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def read(  # noqa: PLR0917  click hands them over
-    file: str, channel: str, kind: str, layout: str | None, parser: str | None, form: str
+    file: str, channel: str, kind: str | None, layout: str | None, parser: str | None, form: str
 ) -> None:
     """Read a bill or a statement and print its lines by kind, its totals, its control differences and the rows that cannot be read.
 
     Amounts are minor units.
     """
-    try:
-        chosen = recon_files.parser_of(kind, parser)
-        text = recon_files.layout_of(channel, layout) if recon_files.takes_layout(chosen) else ""
-    except recon_files.WrongFileError as wrong:
-        click.echo(f"concord recon read: {wrong}", err=True)
-        sys.exit(WRONG_SETTING)
     summary = Summary()
     try:
         with Path(file).open("rb") as stream:
-            for line in recon_files.lines(chosen, stream, kind, text):
+            chosen = recon_files.chosen(stream, kind, parser)
+            text = recon_files.layout_of(channel, layout) if recon_files.takes_layout(chosen.parser) else ""
+            for line in recon_files.lines(chosen.parser, stream, chosen.kind, text):
                 summary.add(line)
+    except recon_files.WrongFileError as wrong:
+        click.echo(f"concord recon read: {wrong}", err=True)
+        sys.exit(WRONG_SETTING)
     except Refused as refused:
         if form == "json":
             click.echo(json.dumps({"refused": refused.reason, "place": refused.place, "detail": refused.detail}))
         click.echo(f"concord recon read: {printable(str(refused))}", err=True)
         sys.exit(recon_files.REFUSED)
     if form == "json":
-        click.echo(json.dumps({"parser": chosen, **summary.plain()}, ensure_ascii=False))
+        click.echo(json.dumps({"parser": chosen.parser, "kind": chosen.kind, **summary.plain()}, ensure_ascii=False))
     else:
-        _show(chosen, summary)
+        _show(f"{chosen.parser} as {chosen.kind}", summary)
     sys.exit(0 if summary.ties else 1)
 
 

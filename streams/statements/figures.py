@@ -59,10 +59,15 @@ def minor(plain: str, currency: str, unit: Literal["minor", "major"] = "major") 
 def fee(text: str, currency: str, layout: Layout) -> tuple[int, str | None]:
     """A fee in minor units, half to even, and its text where it is finer than that (R-189)."""
     plain = canonical(text, layout.decimal, layout.group)
+    return (minor(plain, currency, "minor"), None) if layout.amount_unit == "minor" else fine(plain, currency)
+
+
+def fine(plain: str, currency: str) -> tuple[int, str | None]:
+    """A canonical figure that may be finer than the currency: minor units, half to even, and its text if it is."""
     try:
-        return minor(plain, currency, layout.amount_unit), None
+        return minor(plain, currency), None
     except FigureError:
         digits = iso_exponents().get(currency)
-        if digits is None or layout.amount_unit == "minor":
+        if digits is None:
             raise
         return int(Decimal(plain).scaleb(digits).to_integral_value(ROUND_HALF_EVEN)), plain

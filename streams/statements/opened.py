@@ -9,20 +9,32 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import struct
+import tempfile
+import zipfile
 import zlib
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final
 
 from streams.statements.refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 GZIP: Final = b"\x1f\x8b"
 BOM: Final = codecs.BOM_UTF8
 CHUNK: Final = 1 << 18
+ZIP: Final = b"PK\x03\x04"
+MEMBERS: Final = 100
+RATIO: Final = 200
+SPOOLED: Final = 16 << 20
 LARGEST: Final = 16 << 30
 """Bytes of an unpacked file."""
 BROKEN: Final = (OSError, EOFError, zlib.error)
+DAMAGED: Final = (
+    zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, OverflowError, KeyError, IndexError, struct.error, *BROKEN,
+)  # fmt: skip
+"""What the reader of archives raises for bytes that are none."""
 
 
 def plain(stream: IO[bytes]) -> IO[bytes]:
@@ -30,6 +42,49 @@ def plain(stream: IO[bytes]) -> IO[bytes]:
     magic = stream.read(2)
     stream.seek(0)
     return gzip.open(stream, mode="rb") if magic == GZIP else stream  # type: ignore[return-value]  # it reads as one
+
+
+@contextmanager
+def member(stream: IO[bytes], named: str) -> Iterator[IO[bytes]]:
+    """The one file of a ZIP whose name has this word in it, for the length of a block; a stream that is no ZIP as it is.
+
+    Names are only compared, never used as paths. Names of GBK without the UTF-8 flag are read as such. Raises `Refused`.
+    """
+    magic = stream.read(4)
+    stream.seek(0)
+    if magic != ZIP:
+        yield stream
+        return
+    with tempfile.SpooledTemporaryFile(max_size=SPOOLED) as copy:
+        try:
+            with zipfile.ZipFile(stream, metadata_encoding="gbk") as archive:
+                _unpack(archive, _named(archive, named), copy)
+        except DAMAGED as wrong:
+            raise Refused("compression", f"{wrong}; the archive is damaged or encrypted, fetch it again") from wrong
+        yield copy
+
+
+def _named(archive: zipfile.ZipFile, named: str) -> zipfile.ZipInfo:
+    """The member that is meant; summaries stand beside it."""
+    files = [one for one in archive.infolist() if not one.is_dir()]
+    if not 0 < len(files) <= MEMBERS:
+        raise Refused("compression", f"the archive has {len(files)} files; a bill has a few")
+    fitting = [one for one in files if named in one.filename and "汇总" not in one.filename] or files
+    return min(fitting, key=lambda one: (len(one.filename), one.filename))
+
+
+def _unpack(archive: zipfile.ZipFile, one: zipfile.ZipInfo, copy: IO[bytes]) -> None:
+    """A seekable copy, bounded by what the archive says of it and by what it is."""
+    if one.file_size > LARGEST or one.file_size > RATIO * max(one.compress_size, 1024):
+        raise Refused("too_large", f"the file in the archive unpacks to {one.file_size} bytes")
+    size = 0
+    with archive.open(one) as packed:
+        while chunk := packed.read(CHUNK):
+            size += len(chunk)
+            if size > one.file_size:
+                raise Refused("too_large", "the file in the archive is larger than it says")
+            copy.write(chunk)
+    copy.seek(0)
 
 
 def text(stream: IO[bytes], encodings: Sequence[str]) -> io.TextIOWrapper:

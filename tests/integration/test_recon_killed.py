@@ -1,14 +1,9 @@
-"""An import and a run that are killed at a statement leave nothing half done, and double nothing when they are repeated (R-111, R-200).
-
-`RECON_KILLS=every` kills at every statement; without it at every fifth.
-"""
+"""SIGKILL at every step of an import: what it leaves is nothing, or everything, and going on doubles nothing (R-114, R-200)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,142 +11,98 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import pytest
 
-from streams.domain.bills import Local
-from tests.support import day, recon
-from tests.support.databases import books
-from tests.support.job import Job
+from tests.support import day
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streams.dev.services import Kafka, Postgres
+pytestmark = pytest.mark.postgres
+LINES = 3000
+KILLER = """
+import os, signal, sys
+from stores import batches
+from streams.cli import recon_files
+point, place = sys.argv[1].split(":")
 
-pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
-STEP = 1 if os.environ.get("RECON_KILLS") == "every" else 5
-MOST = 120
-"""More statements than any of the commands makes."""
-RESULTS = (
-    "SELECT batch_id, line, verdict, merchant, number, order_id, candidates, fee_told FROM recon_results ORDER BY 1, 2"
-)
-TOLD = "SELECT event_id, order_id, body FROM recon_outbox ORDER BY event_id"
-BATCHES = (
-    "SELECT b.version, b.state, b.lines, (SELECT count(*) FROM recon_bill_lines l WHERE l.batch_id = b.id) AS there, "
-    "(SELECT count(*) FROM recon_outbox) AS told FROM recon_batches b ORDER BY 1"
-)
-ORPHANS = "SELECT count(*) FROM recon_bill_lines WHERE batch_id NOT IN (SELECT id FROM recon_batches)"
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if point == "line":
+    lines = recon_files.lines
+    def counted(*args):
+        for number, line in enumerate(lines(*args)):
+            if number == int(place):
+                die()
+            yield line
+    recon_files.lines = counted
+else:
+    was = batches._keep
+    async def keep(*args):
+        await was(*args)
+        die()
+    if point == "bytes":
+        batches._keep = keep
+    else:
+        copy = batches.Writing.copy
+        async def copied(self, connection):
+            await copy(self, connection)
+            die()
+        batches.Writing.copy = copied
+from streams.__main__ import main
+main(sys.argv[2:])
+"""
 
 
-def paid(name: str, state: str = "SUCCESS") -> Local:
-    return Local(
-        key=name, number=name, order_id=f"O-{name}", kind="PAY", amount=500, currency="USD", state=state, payment_no=name,
-        transaction=f"X-{name}",
-    )  # fmt: skip
+async def counts(dsn: str) -> dict[str, int]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        tables = ("recon_batches", "recon_bytes", "recon_bill_lines", "recon_controls", "recon_outbox")
+        return {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables}
+    finally:
+        await connection.close()
 
 
-OURS = [paid("P1"), paid("P2", "UNKNOWN"), paid("P3"), paid("P4", "CLOSED")]
-FIRST = day.bill(("X-P1", "P1", 500, 5), ("X-P2", "P2", 500, 0), ("X-P4", "P4", 400, 0), ("X-9", "P9", 100, 0))
-SECOND = day.bill(("X-P1", "P1", 500, 5), ("X-P2", "P2", 500, 0), ("X-P4", "P4", 400, 0), ("X-8", "P8", 100, 0))
+async def test_an_import_that_is_killed_anywhere_leaves_nothing_and_goes_on(database: str, tmp_path: Path):
+    (tmp_path / "layout.yaml").write_text(day.BILL_LAYOUT)
+    (tmp_path / "bill.csv").write_text(day.bill(*[(f"X{n}", f"P{n}", 100 + n, 1) for n in range(LINES)]))
+    command = [
+        "recon",
+        "import",
+        "--channel",
+        "shop:main",
+        "--date",
+        "2025-03-03",
+        "--layout",
+        str(tmp_path / "layout.yaml"),
+    ]
+    env: dict[str, Any] = {**os.environ, "CONCORD_POSTGRES": database}
 
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        typed = [sys.executable, *arguments, *command, str(tmp_path / "bill.csv")]
+        return subprocess.run(typed, env=env, capture_output=True, text=True, check=False, timeout=60)
 
-class Desk:
-    """The commands of one database, as a person types them, and as they die."""
-
-    def __init__(self, job: Job, dsn: str, folder: Path) -> None:
-        self.job, self.dsn = job, dsn
-        (folder / "layout.yaml").write_text(day.BILL_LAYOUT)
-        self._options = (
-            "--channel",
-            recon.CHANNEL,
-            "--date",
-            recon.DAY.isoformat(),
-            "--layout",
-            str(folder / "layout.yaml"),
-        )
-        self._file = folder / "bill.csv"
-
-    def importing(self, text: str) -> tuple[str, ...]:
-        self._file.write_text(text)
-        return "import", *self._options, str(self._file)
-
-    def whole(self, *command: str) -> None:
-        done = self.job.run("recon", *command, CONCORD_POSTGRES=self.dsn)
+    for point in ("line:0", "line:1", f"line:{LINES - 1}", f"line:{LINES}", "bytes:0", "end:0"):
+        killed = await asyncio.to_thread(run, "-c", KILLER, point)
+        assert killed.returncode == -9, killed.stderr
+        assert set((await counts(database)).values()) == {0}, point
+    for said in (f"{LINES} lines", "nothing added"):
+        done = await asyncio.to_thread(run, "-m", "streams")
         assert done.returncode == 0, done.stderr
-
-    def killed(self, at: int, *command: str) -> bool:
-        """Whether it came to that statement, and died."""
-        env = {**os.environ, **self.job.env, "CONCORD_POSTGRES": self.dsn, "VICTIM_AT": str(at), "VICTIM_WHEN": "after"}
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.faults.victim", "recon", *command], env=env, capture_output=True, text=True, timeout=60,
-            check=False,
-        )  # fmt: skip
-        assert done.returncode in {0, -signal.SIGKILL}, done.stderr
-        return done.returncode != 0
-
-    async def see(self, sql: str) -> list[tuple[Any, ...]]:
-        connection = await asyncpg.connect(self.dsn, server_settings={"search_path": "books, public"})
-        try:
-            return [tuple(row) for row in await connection.fetch(sql)]
-        finally:
-            await connection.close()
-
-    async def fill(self) -> None:
-        connection = await asyncpg.connect(self.dsn)
-        try:
-            await recon.put_ours(connection, OURS)
-        finally:
-            await connection.close()
-        await asyncio.to_thread(self.whole, *self.importing(FIRST))
-        await asyncio.to_thread(self.whole, "run", "--no-tell")
+        assert said in done.stdout
+    found = await counts(database)
+    assert (found["recon_batches"], found["recon_bill_lines"], found["recon_controls"]) == (1, LINES, 2)
 
 
-async def test_a_killed_import_leaves_the_old_version_or_the_new_one_whole(job: Job, database: str, tmp_path: Path):
-    desk = Desk(job, database, tmp_path)
-    await desk.fill()
-    before = await desk.see(BATCHES)
-    (old,) = before
-    for at in range(1, MOST, STEP):
-        died = await asyncio.to_thread(desk.killed, at, *desk.importing(SECOND))
-        found = await desk.see(BATCHES)
-        assert await desk.see(ORPHANS) == [(0,)]
-        if not died or found != before:
-            break
-    await asyncio.to_thread(desk.whole, *desk.importing(SECOND))
-    found = await desk.see(BATCHES)
-    assert [row[:4] for row in found] == [(1, "superseded", 4, 4), (2, "active", 4, 4)]
-    told = [json.loads(row[2])["status"] for row in await desk.see(TOLD)]
-    assert told.count("FILE_VERSION_CHANGED") == 1, f"{old} is replaced, and the law hears of it"
-
-
-async def test_a_killed_run_is_repeated_with_the_same_end(job: Job, postgres: Postgres, tmp_path: Path):
-    async with books(postgres.dsn) as never, books(postgres.dsn) as often:
-        whole, dying = Desk(job, never, tmp_path), Desk(job, often, tmp_path)
-        for desk in (whole, dying):
-            await desk.fill()
-            await asyncio.to_thread(desk.whole, *desk.importing(SECOND))
-        await asyncio.to_thread(whole.whole, "run", "--no-tell")
-        ends = (await dying.see(RESULTS), await whole.see(RESULTS))
-        kills = 0
-        for at in range(1, MOST, STEP):
-            if not await asyncio.to_thread(dying.killed, at, "run"):
-                break
-            kills += 1
-            assert await dying.see(RESULTS) in ends, "not begun, or done"
-        assert kills >= 30 // STEP
-        await asyncio.to_thread(dying.whole, "run")
-        assert await dying.see(RESULTS) == await whole.see(RESULTS)
-        assert await dying.see(TOLD) == await whole.see(TOLD)
-        assert await dying.see("SELECT count(*) FROM recon_outbox WHERE sent_at IS NULL") == [(0,)]
-        there = {
-            header: None
-            for record in await job.read("query-results")
-            for name, header in record.headers
-            if name == "ce_id"
-        }
-        assert len(there) == len(await dying.see(TOLD)), "each event is there, and a repetition has its id"
-
-
-@pytest.fixture
-async def job(kafka: Kafka, topic_prefix: str, tmp_path: Path) -> Job:
-    found = Job(kafka.bootstrap, topic_prefix, tmp_path)
-    await found.create()
-    return found
+async def test_two_importers_of_one_file_make_one_batch(database: str, tmp_path: Path):
+    (tmp_path / "layout.yaml").write_text(day.BILL_LAYOUT)
+    (tmp_path / "bill.csv").write_text(day.bill(*[(f"X{n}", f"P{n}", 100 + n, 1) for n in range(LINES)]))
+    command = [
+        sys.executable, "-m", "streams", "recon", "import", "--channel", "shop:main", "--date", "2025-03-03",
+        "--layout", str(tmp_path / "layout.yaml"), str(tmp_path / "bill.csv"),
+    ]  # fmt: skip
+    env = {**os.environ, "CONCORD_POSTGRES": database}
+    both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [(await asyncio.to_thread(one.communicate, None, 60))[0] for one in both]
+    assert sorted("nothing added" in one for one in said) == [False, True]
+    found = await counts(database)
+    assert (found["recon_batches"], found["recon_bill_lines"]) == (1, LINES)

@@ -3,7 +3,6 @@
 `wording.txt` beside this file is the snapshot: every sentence, the case of every combination, and a digest of all texts.
 After a wanted change run this file once with CONCORD_SNAPSHOT=write.
 """
-# ruff: noqa: RUF001  Chinese sentences have Chinese punctuation
 
 from __future__ import annotations
 
