@@ -94,7 +94,7 @@ async def single_sided(connection: Connection) -> int:
     """Open discrepancies over what only one side knows (R-240)."""
     return int(
         await connection.fetchval(
-            "SELECT count(*) FROM discrepancies WHERE status <> 'resolved' AND kind = 'CHANNEL_ONLY'"
+            "SELECT count(*) FROM discrepancies WHERE status <> 'resolved' AND kind IN ('CHANNEL_ONLY', 'LOCAL_ONLY')"
         )
     )
 

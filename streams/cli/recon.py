@@ -12,6 +12,7 @@ COMMANDS: Final = {
     "diff": "streams.cli.recon_again:diff",
     "import": "streams.cli.recon_import:imported",
     "read": "streams.cli.recon_read:read",
+    "refunds": "streams.cli.recon_refunds:refunds",
     "replay": "streams.cli.recon_again:replay",
     "run": "streams.cli.recon_run:run",
     "show": "streams.cli.recon_show:show",

@@ -1,8 +1,8 @@
 """A channel's own list against ours, line by line, both ways (R-181, R-188, R-190 to R-194).
 
 A row belongs to the operation that has its channel reference; else to the one whose number it names. Where several have it, what agrees in
-amount and currency may decide, and nothing else: what is still open is a proposal for a person. One row matches one operation; a
-further row of a matched operation is a duplicate. Direction comes from the kind; the sign carries nothing.
+amount and currency may be meant, and a pair is made only if it is forced (`match`); the rest is a proposal for a person. One row matches
+one operation; a further row of a matched operation is a duplicate. Direction comes from the kind; the sign carries nothing.
 
     ours \\ the row      money (SUCCESS, or funds PAID)      CLOSED or FAILED without money      PENDING
     SUCCESS, RETURNED   matched                             STATUS_MISMATCH                     quiet
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from streams.domain.match import forced
 from streams.domain.tables import AUTHORIZED, INIT, OPEN, RETURNED, SUCCESS
 
 if TYPE_CHECKING:
@@ -96,51 +97,89 @@ def compare(rows: Sequence[BillRow], locals_: Locals, matched: Iterable[tuple[st
 
     `matched` are names of operations that other rows of the same source have matched before.
     """
-    taken = dict.fromkeys(matched, -1)
-    found: dict[int, list[Outcome]] = {}
+    found = _Found(rows, dict.fromkeys(matched, -1))
     rest: list[int] = []
     for name, places in _grouped(rows).items():
         owners = locals_.of_transaction(*name)
         if not owners:
             rest += places
         elif len(owners) == 1:
-            _share(rows, places, owners[0], taken, found)
+            found.share(places, owners[0])
         else:
             for place in places:
-                _choose(rows, place, owners, taken, found)
+                found.offer(place, owners)
+    found.force()
     for place in sorted(rest):
         row = rows[place]
         owners = locals_.of_number(row.kind, row.operation_no)
         if not owners:
-            found[place] = [Outcome("CHANNEL_ONLY", place)]
+            found.outcomes[place] = [Outcome("CHANNEL_ONLY", place)]
+        elif len(owners) == 1:
+            found.take(place, owners[0])
         else:
-            _choose(rows, place, _fitting(row, owners), taken, found)
-    return [outcome for place in range(len(rows)) for outcome in found[place]]
+            found.offer(place, owners)
+    found.force()
+    return [outcome for place in range(len(rows)) for outcome in found.outcomes[place]]
 
 
 def _grouped(rows: Sequence[BillRow]) -> dict[tuple[str, str | None], list[int]]:
-    """Places of rows by kind and channel reference; rows of one number without a reference with those that agree first."""
+    """Places of rows by kind and channel reference."""
     groups: dict[tuple[str, str | None], list[int]] = {}
     for place, row in enumerate(rows):
         groups.setdefault((row.kind, row.transaction), []).append(place)
     return groups
 
 
-def _share(
-    rows: Sequence[BillRow],
-    places: list[int],
-    local: Local,
-    taken: dict[tuple[str, str], int],
-    found: dict[int, list[Outcome]],
-) -> None:
-    """Rows of one reference, which one operation has: the best of them is its row, the others are extra."""
-    best = min(places, key=lambda place: (*_distance(rows[place], local), place))
-    for place in places:
-        if place == best and local.name not in taken:
-            taken[local.name] = place
-            found[place] = _pair(rows[place], place, local)
-        else:
-            found[place] = [Outcome("DUPLICATE_TRANSACTION", place, local)]
+class _Found:
+    """Outcomes so far, and the operations that have their row. `waiting` are rows that may be one of several."""
+
+    def __init__(self, rows: Sequence[BillRow], taken: dict[tuple[str, str], int]) -> None:
+        self.rows, self.taken = rows, taken
+        self.outcomes: dict[int, list[Outcome]] = {}
+        self.waiting: dict[int, list[Local]] = {}
+
+    def share(self, places: list[int], local: Local) -> None:
+        """Rows of one reference, which one operation has: the best of them is its row, the others are extra."""
+        best = min(places, key=lambda place: (*_distance(self.rows[place], local), place))
+        self.take(best, local)
+        for place in places:
+            if place != best:
+                self.outcomes[place] = [Outcome("DUPLICATE_TRANSACTION", place, local)]
+
+    def take(self, place: int, local: Local) -> None:
+        """The row of an operation, if it has none yet."""
+        if local.name in self.taken:
+            self.outcomes[place] = [Outcome("DUPLICATE_TRANSACTION", place, local)]
+            return
+        self.taken[local.name] = place
+        self.outcomes[place] = _pair(self.rows[place], place, local)
+
+    def offer(self, place: int, owners: Sequence[Local]) -> None:
+        """A row that may be any of these: of those whose number it names too, if there are any; of those that agree, if there are any."""
+        row = self.rows[place]
+        named = [one for one in owners if row.operation_no in {one.number, one.key}] or list(owners)
+        self.waiting[place] = [one for one in named if _agrees(row, one)] or named
+
+    def force(self) -> None:
+        """Give every row that waits the operation that only it can be, if the whole of the choices forces one; the rest is for a person."""
+        free = {
+            place: {one.name: one for one in owners if one.name not in self.taken}
+            for place, owners in self.waiting.items()
+        }
+        pairs = forced((place, name) for place, owners in free.items() for name in owners).pairs
+        for place, owners in self.waiting.items():
+            if place in pairs:
+                self.take(place, free[place][pairs[place]])
+            elif not free[place]:
+                self.outcomes[place] = [Outcome("DUPLICATE_TRANSACTION", place, min(owners, key=lambda one: one.name))]
+            else:
+                keys = tuple(sorted(one.key for one in owners))
+                self.outcomes[place] = [Outcome("AMBIGUOUS_MATCH", place, None, keys)]
+        self.waiting = {}
+
+
+def _agrees(row: BillRow, local: Local) -> bool:
+    return (local.currency, local.amount) == (row.currency, abs(row.amount))
 
 
 def _distance(row: BillRow, local: Local) -> tuple[bool, bool, bool]:
@@ -150,36 +189,6 @@ def _distance(row: BillRow, local: Local) -> tuple[bool, bool, bool]:
         row.currency != local.currency,
         abs(row.amount) != local.amount,
     )
-
-
-def _fitting(row: BillRow, owners: Sequence[Local]) -> Sequence[Local]:
-    """Of several that the number may mean, those that agree in amount and currency; all, if none does."""
-    if len(owners) == 1:
-        return owners
-    agreeing = [one for one in owners if (one.currency, one.amount) == (row.currency, abs(row.amount))]
-    return agreeing or owners
-
-
-def _choose(
-    rows: Sequence[BillRow],
-    place: int,
-    owners: Sequence[Local],
-    taken: dict[tuple[str, str], int],
-    found: dict[int, list[Outcome]],
-) -> None:
-    """The one that is meant, if only one can be."""
-    row = rows[place]
-    if len(owners) > 1:
-        owners = [one for one in owners if row.operation_no in {one.number, one.key}] or owners
-    if len(owners) > 1:
-        found[place] = [Outcome("AMBIGUOUS_MATCH", place, None, tuple(sorted(one.key for one in owners)))]
-        return
-    (local,) = owners
-    if local.name in taken:
-        found[place] = [Outcome("DUPLICATE_TRANSACTION", place, local)]
-        return
-    taken[local.name] = place
-    found[place] = _pair(row, place, local)
 
 
 def _pair(row: BillRow, place: int, local: Local) -> list[Outcome]:

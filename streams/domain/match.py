@@ -30,8 +30,8 @@ class Ordered(Protocol):
     def __hash__(self) -> int: ...
 
 
-L = TypeVar("L", str, int, tuple[str, ...], tuple[str, int])
-R = TypeVar("R", str, int, tuple[str, ...], tuple[str, int])
+L = TypeVar("L", str, int, tuple[str, str])
+R = TypeVar("R", str, int, tuple[str, str])
 FREE: Final = -1
 
 
