@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 RULES: Final = "bills/1"
 """Which rules a run was made under."""
 PORTION: Final = 5_000
+_MEMORY: Final = "SET LOCAL work_mem = '128MB'"
+"""A million lines are joined without a file; what is larger is joined through files."""
 
 _OURS: Final = """
     SELECT 'PAY'::text AS kind, merchant, payment_no AS number, order_id, payment_no, amount, currency, state, transaction, success_at
@@ -35,6 +37,7 @@ _OURS: Final = """
 """
 _VERDICT: Final = """
     CASE
+        WHEN l.money AND o.state IN ('SUCCESS', 'RETURNED') AND l.currency = o.currency AND abs(l.amount) = o.amount THEN 'MATCHED'
         WHEN o.state IN ('PAYING', 'UNKNOWN', 'REFUNDING', 'AUTHORIZED') THEN CASE WHEN l.money THEN 'EVIDENCE' ELSE 'QUIET' END
         WHEN NOT l.money AND (l.status = 'PENDING' OR o.state = 'INIT') THEN 'QUIET'
         ELSE coalesce(nullif(concat_ws('+',
@@ -45,37 +48,42 @@ _VERDICT: Final = """
 
 _LINES: Final = """
     CREATE TEMP TABLE r_line ON COMMIT DROP AS
-    SELECT b.source, b.account, b.business_date, b.batch, l.batch_id, l.line, l.kind, l.transaction, l.operation_no, l.amount, l.currency,
-           l.status, l.funds, (l.status = 'SUCCESS' OR coalesce(l.funds = 'PAID', false)) AS money
-      FROM recon_batches b JOIN recon_bill_lines l ON l.batch_id = b.id
+    SELECT b.source, b.account, b.feed, b.business_date, b.batch, l.batch_id, l.line, l.kind, l.transaction, l.operation_no, l.amount,
+           l.currency, l.status, l.funds, coalesce(l.fee, 0) = 0 AS free,
+           (l.status = 'SUCCESS' OR coalesce(l.funds = 'PAID', false)) AS money
+      FROM r_feed b JOIN recon_bill_lines l ON l.batch_id = b.id
       LEFT JOIN recon_results r ON r.batch_id = l.batch_id AND r.line = l.line
-     WHERE b.state = 'active' AND b.kind = 'CHANNEL_BILL' AND b.channel = $1 AND (r.verdict IS NULL OR r.verdict <> 'MATCHED')
+     WHERE r.verdict IS NULL OR r.verdict <> 'MATCHED'
 """
+_FEEDS: Final = """
+    CREATE TEMP TABLE r_feed ON COMMIT DROP AS
+    SELECT b.id, b.source, b.account, b.business_date, b.batch, min(b.id) OVER (PARTITION BY b.source, b.account) AS feed
+      FROM recon_batches b WHERE b.state = 'active' AND b.kind = 'CHANNEL_BILL' AND b.channel = $1
+"""
+"""A feed is a source and account, as a number: in it one line matches one operation."""
 _OPS: Final = f"CREATE TEMP TABLE r_op ON COMMIT DROP AS {_OURS}"
-_SHARED: Final = """
-    CREATE TEMP TABLE r_shared ON COMMIT DROP AS
-    SELECT 'line'::text AS side, source, account, kind, transaction AS name FROM r_line WHERE transaction IS NOT NULL
-     GROUP BY source, account, kind, transaction HAVING count(*) > 1
-    UNION ALL
-    SELECT 'op', '', '', kind, transaction FROM r_op WHERE transaction IS NOT NULL GROUP BY kind, transaction HAVING count(*) > 1
-"""
 _BY_REFERENCE: Final = f"""
     CREATE TEMP TABLE r_pair ON COMMIT DROP AS
-    SELECT l.batch_id, l.line, l.source, l.account, o.kind, o.merchant, o.number, o.order_id, {_VERDICT} AS verdict
+    SELECT l.batch_id, l.line, l.feed, o.ctid AS op, o.kind, o.merchant, o.number, o.order_id, {_VERDICT} AS verdict, l.free
       FROM r_line l JOIN r_op o ON o.kind = l.kind AND o.transaction = l.transaction
-     WHERE NOT EXISTS (SELECT FROM r_shared s WHERE s.side = 'line' AND (s.source, s.account, s.kind, s.name)
-                                                    = (l.source, l.account, l.kind, l.transaction))
-       AND NOT EXISTS (SELECT FROM r_shared s WHERE s.side = 'op' AND (s.kind, s.name) = (o.kind, o.transaction))
 """  # noqa: S608  fixed text
+_SHARED: Final = """
+    CREATE TEMP TABLE r_shared ON COMMIT DROP AS
+    SELECT batch_id, line FROM r_pair GROUP BY 1, 2 HAVING count(*) > 1
+    UNION ALL
+    SELECT p.batch_id, p.line FROM r_pair p JOIN (SELECT feed, op FROM r_pair GROUP BY 1, 2 HAVING count(*) > 1) s USING (feed, op)
+"""
+"""Lines that name several operations, and operations that several lines name: the function decides."""
+_APART: Final = "DELETE FROM r_pair p USING r_shared s WHERE p.batch_id = s.batch_id AND p.line = s.line"
 _BEFORE: Final = """
     CREATE TEMP TABLE r_taken ON COMMIT DROP AS
-    SELECT b.source, b.account, l.kind, r.merchant, r.number, r.order_id
-      FROM recon_results r JOIN recon_batches b ON b.id = r.batch_id JOIN recon_bill_lines l ON l.batch_id = r.batch_id AND l.line = r.line
-     WHERE b.state = 'active' AND b.channel = $1 AND r.verdict = 'MATCHED'
+    SELECT f.feed, l.kind, r.merchant, r.number, r.order_id
+      FROM r_feed f JOIN recon_results r ON r.batch_id = f.id JOIN recon_bill_lines l ON l.batch_id = r.batch_id AND l.line = r.line
+     WHERE r.verdict = 'MATCHED'
 """
 _TAKEN_BEFORE: Final = """
     DELETE FROM r_pair p USING r_taken t
-     WHERE (p.source, p.account, p.kind, p.merchant, p.number, p.order_id) = (t.source, t.account, t.kind, t.merchant, t.number, t.order_id)
+     WHERE (p.feed, p.kind, p.merchant, p.number, p.order_id) = (t.feed, t.kind, t.merchant, t.number, t.order_id)
 """
 _REST: Final = """
     CREATE TEMP TABLE r_rest ON COMMIT DROP AS
@@ -83,22 +91,20 @@ _REST: Final = """
 """
 _BY_NUMBER: Final = f"""
     INSERT INTO r_pair
-    SELECT l.batch_id, l.line, l.source, l.account, o.kind, o.merchant, o.number, o.order_id, {_VERDICT}
+    SELECT l.batch_id, l.line, l.feed, o.ctid, o.kind, o.merchant, o.number, o.order_id, {_VERDICT}, l.free
       FROM r_rest l JOIN r_op o ON o.kind = l.kind AND o.number = l.operation_no
      WHERE position('/' IN l.operation_no) = 0
        AND NOT EXISTS (SELECT FROM r_op x WHERE x.kind = l.kind AND x.transaction = l.transaction)
-       AND NOT EXISTS (SELECT FROM (SELECT source, account, kind, operation_no FROM r_rest WHERE operation_no IS NOT NULL
-                                     GROUP BY 1, 2, 3, 4 HAVING count(*) > 1) s
-                        WHERE (s.source, s.account, s.kind, s.operation_no) = (l.source, l.account, l.kind, l.operation_no))
+       AND NOT EXISTS (SELECT FROM (SELECT feed, kind, operation_no FROM r_rest WHERE operation_no IS NOT NULL
+                                     GROUP BY 1, 2, 3 HAVING count(*) > 1) s
+                        WHERE (s.feed, s.kind, s.operation_no) = (l.feed, l.kind, l.operation_no))
        AND NOT EXISTS (SELECT FROM (SELECT kind, number FROM r_op GROUP BY 1, 2 HAVING count(*) > 1) s
                         WHERE (s.kind, s.number) = (l.kind, l.operation_no))
        AND l.operation_no NOT IN (SELECT substring(x.operation_no FROM '[^/]*$') FROM r_rest x WHERE x.operation_no LIKE '%/%')
-       AND NOT EXISTS (SELECT FROM r_rest x WHERE (x.source, x.account, x.kind, x.transaction)
-                                                  = (l.source, l.account, o.kind, o.transaction))
-       AND NOT EXISTS (SELECT FROM r_pair p WHERE (p.source, p.account, p.kind, p.merchant, p.number, p.order_id)
-                                                  = (l.source, l.account, o.kind, o.merchant, o.number, o.order_id))
-       AND NOT EXISTS (SELECT FROM r_taken t WHERE (t.source, t.account, t.kind, t.merchant, t.number, t.order_id)
-                                                   = (l.source, l.account, o.kind, o.merchant, o.number, o.order_id))
+       AND NOT EXISTS (SELECT FROM r_rest x WHERE (x.feed, x.kind, x.transaction) = (l.feed, o.kind, o.transaction))
+       AND NOT EXISTS (SELECT FROM r_pair p WHERE p.feed = l.feed AND p.op = o.ctid)
+       AND NOT EXISTS (SELECT FROM r_taken t WHERE (t.feed, t.kind, t.merchant, t.number, t.order_id)
+                                                   = (l.feed, o.kind, o.merchant, o.number, o.order_id))
 """  # noqa: S608  fixed text
 _UNKNOWN: Final = """
     INSERT INTO recon_results (batch_id, line, verdict, run_id)
@@ -111,11 +117,10 @@ _UNKNOWN: Final = """
     ON CONFLICT (batch_id, line) DO UPDATE SET verdict = excluded.verdict, merchant = NULL, number = NULL, order_id = NULL,
         candidates = NULL, run_id = excluded.run_id
 """
+_CLEAR: Final = "DELETE FROM recon_results r USING r_line l WHERE r.batch_id = l.batch_id AND r.line = l.line"
 _KEEP: Final = """
-    INSERT INTO recon_results (batch_id, line, verdict, merchant, number, order_id, run_id)
-    SELECT batch_id, line, verdict, merchant, number, order_id, $1 FROM r_pair
-    ON CONFLICT (batch_id, line) DO UPDATE SET verdict = excluded.verdict, merchant = excluded.merchant, number = excluded.number,
-        order_id = excluded.order_id, candidates = NULL, run_id = excluded.run_id
+    INSERT INTO recon_results (batch_id, line, verdict, merchant, number, order_id, run_id, fee_told)
+    SELECT batch_id, line, verdict, merchant, number, order_id, $1, free FROM r_pair ORDER BY batch_id, line
 """
 _LEFT: Final = """
     SELECT l.* FROM r_rest l
@@ -128,7 +133,9 @@ _THEIRS: Final = """
     UNION SELECT o.* FROM r_op o WHERE (o.kind, o.number) IN (SELECT * FROM unnest($3::text[], $4::text[]))
 """
 _OTHERS: Final = """
-    SELECT source, account, order_id, merchant, number FROM r_pair UNION SELECT source, account, order_id, merchant, number FROM r_taken
+    SELECT t.feed, t.order_id, t.merchant, t.number FROM (
+        SELECT feed, kind, order_id, merchant, number FROM r_pair UNION ALL SELECT feed, kind, order_id, merchant, number FROM r_taken) t
+     WHERE (t.kind, t.order_id, t.merchant, t.number) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]))
 """
 _PUT: Final = """
     INSERT INTO recon_results (batch_id, line, verdict, merchant, number, order_id, candidates, run_id)
@@ -142,14 +149,19 @@ _PUT: Final = """
 async def judge(connection: Connection, channel: str, run_id: int) -> Counter[str]:
     """Compare every line of active bills of this channel that is not matched yet; how many came to which verdict. In a transaction."""
     execute = connection.execute
-    await execute(_LINES, channel)
+    await execute(_MEMORY)
+    await execute(_FEEDS, channel)
+    await execute(_LINES)
     await execute(_OPS, channel)
-    await execute("ANALYZE r_line; ANALYZE r_op")
-    await execute(_SHARED)
+    await execute("ANALYZE r_line, r_op")
+    await execute(_CLEAR)
     await execute(_BY_REFERENCE)
-    await execute(_BEFORE, channel)
+    await execute(_BEFORE)
+    await execute("ANALYZE r_pair, r_taken")
+    await execute(_SHARED)
+    await execute("ANALYZE r_shared")
+    await execute(_APART)
     await execute(_TAKEN_BEFORE)
-    await execute("ANALYZE r_pair")
     await execute(_REST)
     if await connection.fetchval("SELECT true FROM r_rest LIMIT 1"):
         await execute("ANALYZE r_rest")
@@ -157,10 +169,10 @@ async def judge(connection: Connection, channel: str, run_id: int) -> Counter[st
         await execute(_UNKNOWN, run_id)
         await _leftovers(connection, run_id)
     await execute(_KEEP, run_id)
+    await execute("ANALYZE recon_results")
     rows = await connection.fetch(
         "SELECT verdict, count(*) AS n FROM recon_results WHERE run_id = $1 GROUP BY 1", run_id
     )
-    await execute("DROP TABLE r_line, r_op, r_shared, r_pair, r_taken, r_rest")
     return Counter({row["verdict"]: row["n"] for row in rows})
 
 
@@ -176,18 +188,17 @@ async def _leftovers(connection: Connection, run_id: int) -> None:
     names = [[one[side] for one in names] for names in (by_transaction, by_number) for side in (0, 1)]
     ours = await connection.fetch(_THEIRS, *names)
     locals_ = Locals([local(row) for row in ours])
-    taken: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for row in await connection.fetch(_OTHERS):
-        taken.setdefault((row["source"], row["account"]), set()).add(
-            (row["order_id"], key(row["merchant"], row["number"]))
-        )
-    groups: dict[tuple[str, str], list[Any]] = {}
+    taken: dict[int, set[tuple[str, str]]] = {}
+    theirs = [[row[name] for row in ours] for name in ("kind", "order_id", "merchant", "number")]
+    for row in await connection.fetch(_OTHERS, *theirs):
+        taken.setdefault(row["feed"], set()).add((row["order_id"], key(row["merchant"], row["number"])))
+    groups: dict[int, list[Any]] = {}
     for row in left:
-        groups.setdefault((row["source"], row["account"]), []).append(row)
+        groups.setdefault(row["feed"], []).append(row)
     put: list[tuple[Any, ...]] = []
-    for name, rows in groups.items():
+    for feed, rows in groups.items():
         outcomes: dict[int, list[bills.Outcome]] = {}
-        for outcome in bills.compare([_bill_row(row) for row in rows], locals_, taken.get(name, set())):
+        for outcome in bills.compare([_bill_row(row) for row in rows], locals_, taken.get(feed, set())):
             outcomes.setdefault(outcome.row, []).append(outcome)
         for place, found in outcomes.items():
             one = found[0].local
@@ -258,17 +269,17 @@ def missed(row: Any) -> Local:
 
 # -- absence
 
-_MISSING: Final = f"""
+_MISSING: Final = """
     WITH days AS (SELECT * FROM unnest($2::date[], $3::timestamptz[], $4::timestamptz[], $5::text[]) AS d (day, starts, ends, verdict)),
-         ours AS ({_OURS})
+         unlisted AS (SELECT o.* FROM r_op o WHERE o.state = 'SUCCESS' AND NOT EXISTS (SELECT FROM r_pair p WHERE p.op = o.ctid))
     INSERT INTO recon_missing (channel, merchant, number, order_id, day, verdict, run_id)
     SELECT $1, o.merchant, o.number, o.order_id, d.day, d.verdict, $6
-      FROM ours o JOIN days d ON o.success_at >= d.starts AND o.success_at < d.ends
-     WHERE o.state = 'SUCCESS' AND NOT EXISTS (
-               SELECT FROM recon_results r JOIN recon_batches b ON b.id = r.batch_id
-                WHERE b.state = 'active' AND b.channel = $1 AND r.order_id = o.order_id AND r.number = o.number AND r.merchant = o.merchant)
+      FROM unlisted o JOIN days d ON o.success_at >= d.starts AND o.success_at < d.ends
+     WHERE NOT EXISTS (SELECT FROM r_taken t WHERE (t.kind, t.merchant, t.number, t.order_id) = (o.kind, o.merchant, o.number, o.order_id))
+       AND NOT EXISTS (SELECT FROM r_rest l JOIN recon_results r ON r.batch_id = l.batch_id AND r.line = l.line
+                        WHERE (l.kind, r.merchant, r.number, r.order_id) = (o.kind, o.merchant, o.number, o.order_id))
     ON CONFLICT (channel, merchant, number, order_id) DO UPDATE SET verdict = excluded.verdict, day = excluded.day, run_id = excluded.run_id
-"""  # noqa: S608  fixed text
+"""
 _FOUND: Final = """
     DELETE FROM recon_missing m WHERE m.channel = $1 AND m.run_id <> $2 RETURNING m.*
 """
@@ -284,7 +295,7 @@ class Day(Struct, frozen=True):
 
 
 async def absent(connection: Connection, channel: str, days: Sequence[Day], run_id: int) -> list[Any]:
-    """Write down what complete bills lack; the operations that were missing before and are not any more."""
+    """Write down what complete bills lack; the operations that were missing before and are not any more. In the transaction of `judge`."""
     await connection.execute(
         _MISSING, channel, [one.day for one in days], [one.starts for one in days], [one.ends for one in days],
         [one.verdict for one in days], run_id,

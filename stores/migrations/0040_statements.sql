@@ -150,8 +150,9 @@ CREATE TABLE recon_results (
     PRIMARY KEY (batch_id, line)
 );
 COMMENT ON TABLE recon_results IS 'what came of a line in its last run (R-113); handler, action and time are the discrepancy''s';
-CREATE INDEX recon_results_of_operation ON recon_results (order_id, number);
 CREATE INDEX recon_results_open ON recon_results (batch_id) WHERE verdict <> 'MATCHED';
+CREATE INDEX recon_results_fees ON recon_results (batch_id) WHERE verdict = 'MATCHED' AND NOT fee_told;
+COMMENT ON COLUMN recon_results.fee_told IS 'there is no fee, or it was told';
 
 CREATE TABLE recon_missing (
     channel  text   NOT NULL,

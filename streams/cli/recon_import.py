@@ -111,19 +111,21 @@ def _loading(path: Path, wanted: Wanted, seen: Any) -> Any:
             except recon_files.WrongFileError as wrong:
                 end("recon import", WRONG_SETTING, f"{path.name}: {wrong}")
             try:
-                done = await batches.load(
-                    connection, file, stream, lambda: recon_files.lines(file.parser, stream, file.kind, file.layout), now, seen
-                )  # fmt: skip
+                async with connection.transaction():
+                    done = await batches.load(
+                        connection, file, stream, lambda: recon_files.lines(file.parser, stream, file.kind, file.layout), now, seen
+                    )  # fmt: skip
+                    rows = [] if done.duplicate else await batches.rejected_rows(connection, done.batch_id)
+                    await put(connection, [*_told(wanted, done), *_rows(wanted, rows)])
             except (Refused, batches.DoesNotTieError) as wrong:
-                await batches.reject(connection, file, str(wrong), now)
                 kind: Found = "BALANCE_BREAK" if isinstance(wrong, batches.DoesNotTieError) else "FILE_REJECTED"
                 told = reporter.difference(
                     kind, wanted.channel, wanted.batch, wanted.batch, detail=printable(str(wrong))[:256]
                 )
-                await put(connection, [told])
+                async with connection.transaction():
+                    await batches.reject(connection, file, str(wrong), now)
+                    await put(connection, [told])
                 return f"{path.name}: refused: {wrong}", False
-            rows = [] if done.duplicate else await batches.rejected_rows(connection, done.batch_id)
-        await put(connection, [*_told(wanted, done), *_rows(wanted, rows)])
         return f"{path.name}: {_said(done)}", True
 
     return work

@@ -103,7 +103,7 @@ class Run:
         """Another one is started, which ends at a statement; then one that goes on."""
         at, when = self.chance.randrange(1, STATEMENTS), self.chance.choice(("before", "after"))
         self.told.append(f"dies {when} statement {at}")
-        victim = self.start("-m", "tests.faults.projector_victim", "projector", VICTIM_AT=str(at), VICTIM_WHEN=when)
+        victim = self.start("-m", "tests.faults.victim", "projector", VICTIM_AT=str(at), VICTIM_WHEN=when)
         await until(lambda: victim.poll() is not None, DIES_WITHIN_S)
 
     async def is_killed(self) -> None:

@@ -1,4 +1,4 @@
-"""`concord projector` that kills itself at one statement: `VICTIM_AT` is its number, `VICTIM_WHEN` before or after it is answered.
+"""A `concord` command that kills itself at one statement: `VICTIM_AT` is its number, `VICTIM_WHEN` before or after it is answered.
 
 Statements are counted in the client library, so every step of a batch can be the last one: the move of the offsets, each copy and
 each table, the commit that is sent and not answered, and the one that is answered and not heard of.
