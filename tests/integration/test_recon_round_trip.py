@@ -1,4 +1,7 @@
-"""What is put into a bill is found, and nothing else: missing, extra, another amount, currency or state, doubled, a day late (R-181 to R-194)."""
+"""What is put into a bill is found, and nothing else (R-181 to R-194).
+
+Missing, extra, another amount, currency or state, doubled, a day late, another fee in a corrected file.
+"""
 
 from __future__ import annotations
 
