@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 import msgspec
 
 from streams.domain.contract import Layout
-from streams.statements import adyen, alipay, camt, mt940, opened, stripe, table, wechatpay
+from streams.statements import adyen, alipay, camt, mt940, ofx, opened, paypal, stripe, table, unionpay, wechatpay
 from streams.statements.refusal import Refused
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ PARSERS: Final[dict[str, Parser]] = {
     "alipay-account/1": _own("BANK_CSV", alipay.account),
     "adyen-settlement/1": _own("SETTLEMENT", adyen.settlement),
     "stripe-balance/1": _own("SETTLEMENT", stripe.balance),
+    "paypal-activity/1": _own("SETTLEMENT", paypal.activity),
+    "unionpay-zm/1": _own("SETTLEMENT", unionpay.settlement),
+    "ofx/1": _own("OFX", ofx.statement),
 }
 KINDS: Final = tuple(sorted({kind for parser in PARSERS.values() for kind in parser.kinds}))
 
@@ -69,6 +72,7 @@ MARKS: Final = (
     ("账务流水号", "alipay-account"),
     ("Psp Reference", "adyen-settlement"),
     ("balance_transaction_id", "stripe-balance"),
+    ("Receipt ID", "paypal-activity"),
 )
 """A column that only this format has -> the reader's name."""
 
@@ -96,6 +100,8 @@ def recognised(stream: IO[bytes]) -> Chosen | None:
         return Chosen(newest("camt"), f"CAMT{found[1].decode()}")
     if re.match(rb"(?:\xef\xbb\xbf)?\s*(?:\{1:|:20:)", head):
         return Chosen(newest("mt940"), "MT940")
+    if b"OFXHEADER" in head or b"<OFX>" in head:
+        return Chosen(newest("ofx"), "OFX")
     if re.match(rb"(?:\xef\xbb\xbf)?\s*<", head):
         return Chosen(newest("camt"), "CAMT053")
     texts = [head.decode("utf-8", "ignore"), head.decode("gbk", "ignore")]

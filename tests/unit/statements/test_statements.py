@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import re
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from msgspec import convert
 
 from streams.domain.contract import Layout
 from streams.domain.lines import Balances, BankEntry, BillRow, Control, Payout, RejectedRow, SettlementRow
-from streams.statements import alipay, camt, mt940, parsers, table, wechatpay
+from streams.statements import alipay, camt, mt940, parsers, table, unionpay, wechatpay
 from streams.statements.refusal import Refused
 from tests.support import day
 
@@ -367,6 +368,85 @@ def test_a_stripe_balance_lists_what_a_payout_pays():
     assert (payout.ref, payout.amount, payout.currency) == ("po_1", 541, "USD")
 
 
+OFX1 = """OFXHEADER:100
+DATA:OFXSGML
+
+<OFX><BANKMSGSRSV1><STMTTRNRS><STMTRS><CURDEF>USD<BANKACCTFROM><ACCTID>42</BANKACCTFROM><BANKTRANLIST>
+<STMTTRN><TRNTYPE>CREDIT<DTPOSTED>20250303120000[-5:EST]<TRNAMT>12.50<FITID>F1<MEMO>PO-1 &amp; more</STMTTRN>
+<STMTTRN><TRNTYPE>DEBIT<DTPOSTED>20250303<TRNAMT>-2.00<FITID>F2</STMTTRN>
+<STMTTRN><TRNTYPE>DEBIT<DTPOSTED>20250303<TRNAMT>-2.00</STMTTRN>
+</BANKTRANLIST><LEDGERBAL><BALAMT>110.50<DTASOF>20250303</LEDGERBAL></STMTRS></STMTTRNRS></BANKMSGSRSV1></OFX>
+"""
+
+
+def test_ofx_of_both_generations_reads_alike():
+    xml = "<?xml version='1.0'?><?OFX OFXHEADER='200'?>" + OFX1.partition("\n\n")[2]
+    for leaf in ("CURDEF", "ACCTID", "TRNTYPE", "DTPOSTED", "TRNAMT", "FITID", "MEMO", "BALAMT", "DTASOF"):
+        xml = re.sub(rf"<{leaf}>([^<\n]*)", rf"<{leaf}>\1</{leaf}>", xml)
+    for content in (OFX1, xml):
+        first, second, bad, balances = read("ofx/1", content.encode(), "OFX")
+        assert (first.amount, first.direction, first.key, first.references) == (1250, "CRDT", "F1", ("PO-1 & more",))
+        assert (second.amount, second.direction) == (200, "DBIT")
+        assert bad.field == "FITID"
+        assert balances.closing == 11050
+
+
+@pytest.mark.parametrize("content", ["", "hello", "<!DOCTYPE x [<!ENTITY a 'b'>]><OFX>", OFX1[:-60]])
+def test_what_is_no_whole_ofx_is_refused(content):
+    with pytest.raises(Refused):
+        read("ofx/1", content.encode(), "OFX")
+
+
+PAYPAL = (
+    "Date,Time,Type,Status,Currency,Gross,Fee,Net,Transaction ID,Invoice Number,Receipt ID\n"
+    '03/03/2025,10:00:00,Express Checkout Payment,Completed,USD,"1,653.75",-0.59,"1,653.16",T1,P1,\n'
+    "03/03/2025,11:00:00,Payment Refund,Completed,USD,-4.00,0.10,-3.90,T2,R1,\n"
+    "03/03/2025,12:00:00,General Currency Conversion,Completed,USD,1.00,0.00,1.00,T3,,\n"
+    "03/03/2025,13:00:00,Express Checkout Payment,Pending,USD,7.00,0.00,7.00,T4,P4,\n"
+)
+
+
+def test_a_paypal_export_reads_in_its_own_locale_or_not_at_all():
+    pay, refund, aside = read("paypal-activity/1", PAYPAL.encode(), "SETTLEMENT")
+    assert (pay.kind, pay.amount, pay.fee, pay.net, pay.operation_no) == ("PAY", 165375, 59, 165316, "P1")
+    assert (refund.kind, refund.amount, refund.fee, aside.kind) == ("REFUND", -400, -10, "OTHER")
+    comma = PAYPAL.splitlines()[0] + '\n03/03/2025,10:00:00,Pago,Completed,EUR,"4.626,81","-0,59","4.626,22",T1,P1,\n'
+    (spanish,) = read("paypal-activity/1", comma.encode(), "SETTLEMENT")
+    assert (spanish.amount, spanish.fee) == (462681, 59)
+    mixed = PAYPAL.replace("-4.00", '"-4,00"')
+    with pytest.raises(Refused):
+        read("paypal-activity/1", mixed.encode(), "SETTLEMENT")
+    with pytest.raises(Refused):
+        read("paypal-activity/1", PAYPAL.partition("\n")[0].encode(), "SETTLEMENT")
+
+
+def zm(code: str, amount: int, query: str, order: str, *, fee: str, net: str) -> bytes:
+    cells = ["" for _ in unionpay.ZM]
+    for place, text in ((0, code), (6, f"{amount:012}"), (9, query), (11, order), (15, fee), (16, net), (24, "商户")):
+        cells[place] = text
+    padded = [cell.encode("gbk").ljust(width) for cell, width in zip(cells, unionpay.ZM, strict=True)]
+    return b" ".join(padded) + b"\r\n"
+
+
+def test_a_unionpay_file_is_cut_by_bytes():
+    content = zm("S22", 1000, "Q1", "P1", fee="D00000000006", net="C00000000994") + zm(
+        "S30", 400, "Q2", "R1", "C00000000000", "D00000000400"
+    )
+    pay, refund = read("unionpay-zm/1", content, "SETTLEMENT")
+    assert (pay.kind, pay.amount, pay.fee, pay.net, pay.transaction, pay.operation_no) == (
+        "PAY",
+        1000,
+        6,
+        994,
+        "Q1",
+        "P1",
+    )
+    assert (refund.kind, refund.amount, refund.net) == ("REFUND", -400, -400)
+    wrong = content.split(b"\r\n")[1].replace(b"000000000400", b"00000000x400", 1)
+    short, bad = read("unionpay-zm/1", content[:300] + b"\n" + wrong, "SETTLEMENT")
+    assert (short.field, bad.field) == ("row", "amount")
+
+
 # -- all of them
 
 PLAIN = '{"columns":{"txn":"txn","op":"op","amount":"amount"},"ccy":"USD"}'
@@ -378,6 +458,8 @@ SAMPLES: dict[str, tuple[bytes, str, str]] = {
     "alipay-trade/1": (zipped(ALIPAY), "CHANNEL_BILL", ""),
     "adyen-settlement/1": (ADYEN.encode(), "SETTLEMENT", ""),
     "stripe-balance/1": (STRIPE.encode(), "SETTLEMENT", ""),
+    "paypal-activity/1": (PAYPAL.encode(), "SETTLEMENT", ""),
+    "ofx/1": (OFX1.encode(), "OFX", ""),
 }  # fmt: skip
 
 
