@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "replay": "streams.cli.recon_again:replay",
     "run": "streams.cli.recon_run:run",
     "show": "streams.cli.recon_show:show",
+    "watch": "streams.cli.recon_watch:watch",
     "worklist": "streams.cli.recon_worklist:worklist",
 }
 

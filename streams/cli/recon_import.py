@@ -77,7 +77,7 @@ def imported(files: tuple[str, ...], day: datetime, **options: Any) -> None:
             named = wanted if len(files) == 1 else wanted._replace(batch=Path(path).name[:128])
             said, good = using(
                 "recon import",
-                _loading(Path(path), named, lambda done, task=task: progress.update(task, completed=done)),
+                loading(Path(path), named, lambda done, task=task: progress.update(task, completed=done)),
             )
             progress.update(task, total=1, completed=1, visible=False)
             click.echo(printable(said))
@@ -100,7 +100,7 @@ def _wanted(day: date, *, several: bool, channel: str, account: str, **options: 
     )  # fmt: skip
 
 
-def _loading(path: Path, wanted: Wanted, seen: Any) -> Any:
+def loading(path: Path, wanted: Wanted, seen: Any) -> Any:
     """The work on a connection: one file. What it gives is a sentence, and whether the file is there."""
 
     async def work(connection: Any) -> tuple[str, bool]:

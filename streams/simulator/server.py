@@ -14,7 +14,7 @@ import json
 import logging
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,6 +25,7 @@ from streams.channels.registry import dialect
 from streams.channels.requests import Call, Reply
 from streams.domain.contract import Contract  # noqa: TC001  a dataclass reads the annotation
 from streams.simulator import simulator as plain
+from streams.simulator.bill import bill
 from streams.simulator.dialect import AnyDialect, Asked  # noqa: TC001
 from streams.simulator.faults import Chance, Rates
 from streams.simulator.notifier import Notifier
@@ -170,6 +171,9 @@ class Simulator:
             await _send(send, _json({"error": "no such channel is played, or the body is too large"}, 404))
             return
         query = scope["query_string"].decode("latin-1")
+        if rest == "bill":
+            await _send(send, _bill(played, query))
+            return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         raw = scope.get("raw_path", path.encode()).decode("latin-1").lstrip("/").partition("/")[2] or rest
         url = f"/{raw}?{query}" if query else f"/{raw}"
@@ -261,6 +265,15 @@ async def _read(receive: Any) -> bytes | None:
             return None
         if not message.get("more_body", False):
             return body
+
+
+def _bill(played: Played, query: str) -> Reply:
+    """The account's bill of `date=YYYY-MM-DD`."""
+    try:
+        day = date.fromisoformat(query.removeprefix("date="))
+    except ValueError:
+        return _json({"error": "say the day: /bill?date=YYYY-MM-DD"}, 400)
+    return Reply(status=200, body=bill(played.world, day).encode())
 
 
 async def _send(send: Any, reply: Reply) -> None:

@@ -1,7 +1,7 @@
 """PayPal's activity export: what happened on the account, as a person downloads it. CSV in UTF-8, figures and dates by the locale.
 
-Amounts are grouped and signed, fees are negative. Which of comma and point is the decimal sign is read off the file as a whole: a figure that
-only one of them explains decides for all; a file in which none does, or two contradict, is refused. Conversions and holds are no
+Amounts are grouped and signed, fees are negative. Which of comma and point is the decimal sign is read off the file as a whole: a figure
+that only one of them explains decides for all; a file in which none does, or two contradict, is refused. Conversions and holds are no
 transactions of ours.
 """
 
