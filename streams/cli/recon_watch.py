@@ -23,7 +23,10 @@ NAME: Final = re.compile(
 PARTIAL: Final = (".part", ".tmp", ".crdownload", ".filepart")
 DONE: Final = "imported"
 REFUSED: Final = "refused"
-CODES: Final = "Exit codes, with --once: 0 all were imported, 3 some were refused; 2 a setting is wrong, 4 Postgres does not answer, 130 stopped."
+CODES: Final = (
+    "Exit codes, with --once: 0 all were imported, 3 some were refused; 2 a setting is wrong, 4 Postgres does not answer, "
+    "130 stopped."
+)
 
 
 class Seen(NamedTuple):
