@@ -77,7 +77,7 @@ _SHARED: Final = """
 _APART: Final = "DELETE FROM r_pair p USING r_shared s WHERE p.batch_id = s.batch_id AND p.line = s.line"
 _BEFORE: Final = """
     CREATE TEMP TABLE r_taken ON COMMIT DROP AS
-    SELECT f.feed, l.kind, r.merchant, r.number, r.order_id
+    SELECT f.feed, l.kind, l.transaction, r.merchant, r.number, r.order_id
       FROM r_feed f JOIN recon_results r ON r.batch_id = f.id JOIN recon_bill_lines l ON l.batch_id = r.batch_id AND l.line = r.line
      WHERE r.verdict = 'MATCHED'
 """
@@ -133,8 +133,10 @@ _THEIRS: Final = """
     UNION SELECT o.* FROM r_op o WHERE (o.kind, o.number) IN (SELECT * FROM unnest($3::text[], $4::text[]))
 """
 _OTHERS: Final = """
-    SELECT t.feed, t.order_id, t.merchant, t.number FROM (
-        SELECT feed, kind, order_id, merchant, number FROM r_pair UNION ALL SELECT feed, kind, order_id, merchant, number FROM r_taken) t
+    SELECT t.feed, t.order_id, t.merchant, t.number,
+           NOT EXISTS (SELECT FROM r_op o WHERE o.kind = t.kind AND o.transaction = t.transaction) AS numbered FROM (
+        SELECT p.feed, p.kind, l.transaction, p.order_id, p.merchant, p.number FROM r_pair p JOIN r_line l USING (batch_id, line)
+         UNION ALL SELECT feed, kind, transaction, order_id, merchant, number FROM r_taken) t
      WHERE (t.kind, t.order_id, t.merchant, t.number) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]))
 """
 _PUT: Final = """
@@ -188,17 +190,19 @@ async def _leftovers(connection: Connection, run_id: int) -> None:
     names = [[one[side] for one in names] for names in (by_transaction, by_number) for side in (0, 1)]
     ours = await connection.fetch(_THEIRS, *names)
     locals_ = Locals([local(row) for row in ours])
-    taken: dict[int, set[tuple[str, str]]] = {}
+    taken: dict[int, dict[tuple[str, str], bool]] = {}
     theirs = [[row[name] for row in ours] for name in ("kind", "order_id", "merchant", "number")]
     for row in await connection.fetch(_OTHERS, *theirs):
-        taken.setdefault(row["feed"], set()).add((row["order_id"], key(row["merchant"], row["number"])))
+        taken.setdefault(row["feed"], {})[row["order_id"], key(row["merchant"], row["number"])] = row["numbered"]
     groups: dict[int, list[Any]] = {}
     for row in left:
         groups.setdefault(row["feed"], []).append(row)
     put: list[tuple[Any, ...]] = []
     for feed, rows in groups.items():
         outcomes: dict[int, list[bills.Outcome]] = {}
-        for outcome in bills.compare([_bill_row(row) for row in rows], locals_, taken.get(feed, set())):
+        others = taken.get(feed, {})
+        numbered = [name for name, by_number in others.items() if by_number]
+        for outcome in bills.compare([_bill_row(row) for row in rows], locals_, others, numbered):
             outcomes.setdefault(outcome.row, []).append(outcome)
         for place, found in outcomes.items():
             one = found[0].local

@@ -15,9 +15,7 @@ _LINES: Final = """
                 ELSE 'STATE_OR_AMOUNT' END AS class,
            r.verdict, b.channel, b.business_date, b.batch, r.line, l.kind, l.transaction, l.operation_no, r.order_id, r.merchant, r.number,
            l.amount, l.currency, l.status,
-           coalesce(p.state, o.state, '') AS ours, coalesce(p.amount, o.amount) AS our_amount,
-           EXISTS (SELECT FROM inbox i WHERE i.source = 'callback' AND i.channel_transaction_id = l.transaction) AS notified,
-           EXISTS (SELECT FROM inbox i WHERE i.source IN ('query', 'submit') AND i.channel_transaction_id = l.transaction) AS queried
+           coalesce(p.state, o.state, '') AS ours, coalesce(p.amount, o.amount) AS our_amount
       FROM recon_results r JOIN recon_batches b ON b.id = r.batch_id JOIN recon_bill_lines l ON l.batch_id = r.batch_id AND l.line = r.line
       LEFT JOIN payments p ON l.kind = 'PAY' AND (p.merchant, p.payment_no, p.order_id) = (r.merchant, r.number, r.order_id)
       LEFT JOIN operations o ON l.kind = 'REFUND' AND (o.merchant, o.number, o.order_id) = (r.merchant, r.number, r.order_id)
@@ -25,6 +23,12 @@ _LINES: Final = """
        AND ($2::text IS NULL OR b.channel = $2)
      ORDER BY 1, b.channel, b.batch, r.line
 """
+_HEARD: Final = """
+    SELECT channel_transaction_id AS transaction, bool_or(source = 'callback') AS notified,
+           bool_or(source IN ('query', 'submit')) AS queried
+      FROM inbox WHERE channel_transaction_id = ANY($1::text[]) GROUP BY 1
+"""
+"""One pass over the inbox, whatever the planner believes of it."""
 _MISSING: Final = """
     SELECT 'LOCAL_ONLY' AS class, m.verdict, m.channel, m.day AS business_date, '' AS batch, NULL::bigint AS line,
            CASE WHEN p.payment_no IS NULL THEN 'REFUND' ELSE 'PAY' END AS kind, coalesce(p.transaction, o.transaction) AS transaction,
@@ -67,7 +71,12 @@ class Work(Struct, frozen=True):
 
 async def worklist(connection: Connection, day: date, channel: str | None = None) -> list[Work]:
     """Everything of a business day that nobody has explained yet."""
-    rows = [*await connection.fetch(_LINES, day, channel), *await connection.fetch(_MISSING, day, channel)]
+    lines = [dict(row) for row in await connection.fetch(_LINES, day, channel)]
+    heard = await connection.fetch(_HEARD, [line["transaction"] for line in lines if line["transaction"]])
+    by_transaction = {row["transaction"]: dict(row) for row in heard}
+    unheard = {"notified": False, "queried": False}
+    rows = [line | by_transaction.get(line["transaction"], unheard) for line in lines]
+    rows += [dict(row) for row in await connection.fetch(_MISSING, day, channel)]
     names = [name for name in Work.__struct_fields__ if name not in {"class_", "cause"}]
     return [Work(class_=row["class"], cause=_cause(row), **{name: row[name] for name in names}) for row in rows]
 

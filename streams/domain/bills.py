@@ -92,12 +92,18 @@ def is_money(row: BillRow) -> bool:
     return row.status == "SUCCESS" or row.funds == "PAID"
 
 
-def compare(rows: Sequence[BillRow], locals_: Locals, matched: Iterable[tuple[str, str]] = ()) -> list[Outcome]:
+def compare(
+    rows: Sequence[BillRow],
+    locals_: Locals,
+    matched: Iterable[tuple[str, str]] = (),
+    numbered: Iterable[tuple[str, str]] = (),
+) -> list[Outcome]:
     """What came of each row, in the order of rows. Rows are in the order of business date, batch and line; the first of equals matches.
 
-    `matched` are names of operations that other rows of the same source have matched before.
+    `matched` are names of operations that other rows of the same source have matched before, `numbered` those of them that were matched by
+    their number: a choice among references is the same choice whether these rows are compared again or not.
     """
-    found = _Found(rows, dict.fromkeys(matched, -1))
+    found = _Found(rows, dict.fromkeys(matched, -1), frozenset(numbered))
     rest: list[int] = []
     for name, places in _grouped(rows).items():
         owners = locals_.of_transaction(*name)
@@ -133,8 +139,12 @@ def _grouped(rows: Sequence[BillRow]) -> dict[tuple[str, str | None], list[int]]
 class _Found:
     """Outcomes so far, and the operations that have their row. `waiting` are rows that may be one of several."""
 
-    def __init__(self, rows: Sequence[BillRow], taken: dict[tuple[str, str], int]) -> None:
+    def __init__(
+        self, rows: Sequence[BillRow], taken: dict[tuple[str, str], int], numbered: frozenset[tuple[str, str]]
+    ) -> None:
         self.rows, self.taken = rows, taken
+        self.later = numbered
+        """Operations whose row comes after the choices among references."""
         self.outcomes: dict[int, list[Outcome]] = {}
         self.waiting: dict[int, list[Local]] = {}
 
@@ -163,7 +173,7 @@ class _Found:
     def force(self) -> None:
         """Give every row that waits the operation that only it can be, if the whole of the choices forces one; the rest is for a person."""
         free = {
-            place: {one.name: one for one in owners if one.name not in self.taken}
+            place: {one.name: one for one in owners if one.name not in self.taken or one.name in self.later}
             for place, owners in self.waiting.items()
         }
         pairs = forced((place, name) for place, owners in free.items() for name in owners).pairs
@@ -175,7 +185,7 @@ class _Found:
             else:
                 keys = tuple(sorted(one.key for one in owners))
                 self.outcomes[place] = [Outcome("AMBIGUOUS_MATCH", place, None, keys)]
-        self.waiting = {}
+        self.waiting, self.later = {}, frozenset()
 
 
 def _agrees(row: BillRow, local: Local) -> bool:

@@ -1,125 +1,148 @@
-"""What is put into a bill is found, and nothing else (R-181 to R-194).
-
-Missing, extra, another amount, currency or state, doubled, a day late, another fee in a corrected file.
-"""
+"""Files with known differences: the run finds exactly those, and nothing else (R-181, R-190, R-198)."""
 
 from __future__ import annotations
 
-import hashlib
-import io
+import asyncio
 import json
+import random
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 import pytest
-from msgspec import structs
+from click.testing import CliRunner
+from msgspec.structs import replace
 
-from stores import batches, coverage
 from streams.agents.reconciler import Reconciler
+from streams.channels.contracts import shipped
+from streams.cli.recon import recon
 from streams.domain.bills import Local
 from streams.domain.contract import DEFAULT
-from streams.domain.lines import FileIdentity
-from streams.statements import parsers
-from tests.support import recon
-from tests.support.statements import FORMATS, Format, Row
+from streams.simulator.bill import bill
+from streams.simulator.dialect import Asked
+from streams.simulator.faults import Chance, rates
+from streams.simulator.world import World
+from tests.support import day
+from tests.support import recon as support
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.postgres
-FIRST, SECOND = date(2025, 3, 3), date(2025, 3, 4)
-NOON = datetime(2025, 3, 3, 4, tzinfo=UTC)
-LATE = datetime(2025, 3, 3, 15, 59, 50, tzinfo=UTC)
-"""Ten seconds before the first day ends in Shanghai."""
-CONTRACT = structs.replace(DEFAULT, tz="Asia/Shanghai", hold_days=1)
-MOST = 40
+COUNT = 60
+HELD = replace(DEFAULT, hold_days=1)
 
 
-def paid(number: int, state: str = "SUCCESS") -> Local:
-    return Local(
-        key=f"P{number}", number=f"P{number}", order_id=f"O{number}", kind="PAY", amount=1000 + number, currency="CNY", state=state,
-        payment_no=f"P{number}", transaction=f"X{number}",
-    )  # fmt: skip
-
-
-def row(number: int, **other: Any) -> Row:
-    return Row(f"X{number}", f"P{number}", 1000 + number)._replace(**other)
-
-
-class Side:
-    """The channel's bills against ours, in one database."""
-
-    def __init__(self, connection: Any, form: Format) -> None:
-        self._connection, self._form = connection, form
-        self._reconciler = Reconciler(connection, {recon.CHANNEL: CONTRACT}, DEFAULT)
-
-    async def comes(self, day: date, rows: list[Row]) -> batches.Imported:
-        content, form = self._form.write(rows), self._form
-        file = batches.File(
-            identity=FileIdentity(source="bills", account="main", business_date=day, batch=f"{day:%Y%m%d}", zone=CONTRACT.tz),
-            channel=recon.CHANNEL, kind="CHANNEL_BILL", name="bill", sha256=hashlib.sha256(content).digest(), size=len(content),
-            parser=form.parser, layout=form.layout,
-        )  # fmt: skip
-        stream = io.BytesIO(content)
-        return await batches.load(
-            self._connection, file, stream, lambda: parsers.read(form.parser, stream, "CHANNEL_BILL", form.layout), NOON
+def ours(count: int = COUNT) -> list[Local]:
+    return [
+        Local(
+            key=f"P{n}", number=f"P{n}", order_id=f"O{n}", kind="PAY", amount=1000 + n, currency="USD", state="SUCCESS", payment_no=f"P{n}",
+            transaction=f"X{n}",
         )
-
-    async def told(self) -> list[dict[str, Any]]:
-        """What the next run tells for the first time."""
-        last = await self._connection.fetchval("SELECT coalesce(max(seq), 0) FROM recon_outbox")
-        await self._reconciler.run(recon.CHANNEL, NOON)
-        bodies = await self._connection.fetch("SELECT body FROM recon_outbox WHERE seq > $1 ORDER BY seq", last)
-        return [json.loads(one["body"]) for one in bodies]
+        for n in range(count)
+    ]  # fmt: skip
 
 
-def differences(told: list[dict[str, Any]]) -> set[tuple[str, str]]:
-    return {(one["status"], one["ref"]) for one in told if one["type"] == "difference"}
+async def typed(dsn: str, *command: str) -> str:
+    done = await asyncio.to_thread(CliRunner().invoke, recon, list(command), env={"CONCORD_POSTGRES": dsn})
+    assert done.exit_code == 0, (command, done.output)
+    return done.output
 
 
-def fees(told: list[dict[str, Any]]) -> int:
-    return sum(one["type"] == "booking" for one in told)
+async def told(connection: Any) -> set[tuple[str, str]]:
+    """Kind and reference of every difference that was written for the law, told before or not."""
+    rows = await connection.fetch("SELECT body::jsonb AS b FROM recon_outbox")
+    found = [json.loads(row["b"]) for row in rows]
+    return {(one["status"], one["ref"]) for one in found if one["type"] == "difference"}
 
 
-@pytest.mark.parametrize("name", FORMATS)
-async def test_a_run_finds_exactly_what_was_put_in(database: str, name: str):
-    form = FORMATS[name]
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_bill_with_seeded_differences_gives_exactly_those(database: str, tmp_path: Path, seed: int):
+    chance = random.Random(seed)
+    numbers = chance.sample(range(COUNT), 4)
+    missing, amount, double, late = numbers[:4]
+    rows = [(f"X{n}", f"P{n}", 1000 + n + (n == amount), n % 7) for n in range(COUNT) if n not in {missing, late}]
+    rows += [(f"X{double}", f"P{double}", 1000 + double, 0), ("X-new", "P-new", 500, 0)]
+    chance.shuffle(rows)
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text(day.bill(*rows))
+    second.write_text(day.bill((f"X{late}", f"P{late}", 1000 + late, 0)))
+    (tmp_path / "layout.yaml").write_text(day.BILL_LAYOUT)
     connection = await asyncpg.connect(database, server_settings={"search_path": "books, public"})
     try:
-        side = Side(connection, form)
-        ours = [paid(number, "CLOSED" if number == 6 else "SUCCESS") for number in range(MOST)]
-        await recon.put_ours(connection, ours, at=NOON)
-        await recon.put_ours(connection, [paid(90)], at=LATE)
-        await recon.put_ours(connection, [paid(number) for number in range(100, 110)], at=NOON + timedelta(days=1))
-        odd = {3: row(3, amount=4), 5: row(5, currency="USD" if form.currencies else "CNY")}
-        first = [odd.get(number, row(number)) for number in range(MOST) if number != 2] + [row(4), row(777)]
-        seeded = {
-            ("AMOUNT_MISMATCH", "P3"),
-            ("DUPLICATE_TRANSACTION", "X4"),
-            ("STATUS_MISMATCH", "P6"),
-            ("CHANNEL_ONLY", "X777"),
+        await support.put_ours(connection, ours())
+        common = ("--channel", support.CHANNEL, "--layout", str(tmp_path / "layout.yaml"))
+        await typed(database, "import", *common, "--date", "2025-03-03", str(first))
+        reconciler = Reconciler(connection, {support.CHANNEL: HELD}, DEFAULT)
+        found = await reconciler.run(support.CHANNEL, support.AT)
+        assert found == {
+            "AMOUNT_MISMATCH": 1,
+            "CHANNEL_ONLY": 1,
+            "DUPLICATE_TRANSACTION": 1,
+            "MATCHED": COUNT - 3,
         }
-        seeded |= {("CURRENCY_MISMATCH", "P5")} if form.currencies else set()
-        matched = MOST - 3 - form.currencies
-
-        assert (await side.comes(FIRST, first)).complete
-        told = await side.told()
-        assert differences(told) == seeded, "what is missing, and what was paid late, is held"
-        assert fees(told) == matched
-        assert await side.told() == [], "the same again is nothing new"
-
-        await side.comes(SECOND, [row(90), *(row(number) for number in range(100, 110))])
-        told = await side.told()
-        assert differences(told) == {("LOCAL_ONLY", "P2")}, "the late one is in the next bill"
-        assert fees(told) == 11
-
-        corrected = [*(one._replace(fee=2) if one.txn == "X1" else one for one in first), row(2)]
-        assert (await side.comes(FIRST, corrected)).version == 2
-        told = await side.told()
-        assert differences(told) <= seeded
-        assert {(one["order_id"], one["type"]) for one in told if one["type"] == "agreement"} == {("O2", "agreement")}
-        assert [one["amount"] for one in told if one["type"] == "booking" and one["order_id"] == "O1"] == [2], (
-            "its fee drifted"
-        )
-        (calendar,) = await coverage.calendars(connection)
-        assert (calendar.complete_to, calendar.lacking, calendar.superseded) == (SECOND, (), (FIRST,))
+        await typed(database, "import", *common, "--date", "2025-03-04", str(second))
+        await reconciler.run(support.CHANNEL, support.AT)
+        assert await told(connection) == {
+            ("AMOUNT_MISMATCH", f"P{amount}"),
+            ("DUPLICATE_TRANSACTION", f"X{double}"),
+            ("CHANNEL_ONLY", "X-new"),
+            ("LOCAL_ONLY", f"P{missing}"),
+        }
+        # The corrected file has what was missing, the right amount, and each line once.
+        corrected = [(f"X{n}", f"P{n}", 1000 + n, n % 7) for n in range(COUNT) if n != late]
+        first.write_text(day.bill(*corrected))
+        assert "version 2" in await typed(database, "import", *common, "--date", "2025-03-03", str(first))
+        found = await reconciler.run(support.CHANNEL, support.AT)
+        assert found == {"MATCHED": COUNT - 1}
+        assert ("FILE_VERSION_CHANGED", "20250303#2") in await told(connection)
+        agreed = await connection.fetchval("SELECT count(*) FROM recon_outbox WHERE body LIKE '%\"agreement\"%'")
+        assert agreed == 1
     finally:
         await connection.close()
+
+
+async def test_the_simulators_own_bill_is_what_it_charged(database: str, tmp_path: Path):
+    """A played account's bill, read by the contract's own layout, ties and matches whatever was charged."""
+    contract = shipped().get("simulator")
+    world = World("simulator:main", contract, Chance(1, rates("")))
+    now = datetime(2025, 3, 3, 12, tzinfo=UTC)
+    for n in range(5):
+        asked = Asked(verb="submit", order_id=f"O{n}", payment_no=f"P{n}", amount=100 + n, currency="USD", key=f"k{n}")
+        world.take(asked, now + timedelta(minutes=n))
+    path = tmp_path / "simulator@main_2025-03-03.csv"
+    path.write_text(bill(world, date(2025, 3, 3)))
+    charged = {one.payment_no: one for one in world.ledger()}
+    connection = await asyncpg.connect(database, server_settings={"search_path": "books, public"})
+    try:
+        local = [
+            Local(
+                key=n, number=n, order_id=one.order_id, kind="PAY", amount=one.amount, currency="USD", state="SUCCESS", payment_no=n,
+                transaction=one.transaction,
+            )
+            for n, one in charged.items()
+        ]  # fmt: skip
+        await support.put_ours(connection, local, "simulator:main")
+        said = await typed(database, "watch", str(tmp_path), "--once", "--every", "0.05")
+        assert "5 lines" in said
+        assert (tmp_path / "imported" / path.name).exists()
+        found = await Reconciler(connection, {}, DEFAULT).run("simulator:main", now)
+        assert found == {"MATCHED": 5}
+    finally:
+        await connection.close()
+
+
+async def test_what_a_watched_folder_cannot_take_lies_beside_its_reason(database: str, tmp_path: Path):
+    (tmp_path / "nobody.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "simulator@main_2025-03-03.csv").write_text("what,ever\n1,2\n")
+    (tmp_path / "half.csv.part").write_text("x")
+    done = await asyncio.to_thread(
+        CliRunner().invoke, recon, ["watch", str(tmp_path), "--once", "--every", "0.05"], env={"CONCORD_POSTGRES": database}
+    )  # fmt: skip
+    assert done.exit_code == 3
+    refused = {path.name for path in (tmp_path / "refused").iterdir()}
+    assert refused == {
+        "nobody.csv", "nobody.csv.reason", "simulator@main_2025-03-03.csv", "simulator@main_2025-03-03.csv.reason",
+    }  # fmt: skip
+    assert "header lacks" in (tmp_path / "refused" / "simulator@main_2025-03-03.csv.reason").read_text()
+    assert (tmp_path / "half.csv.part").exists()

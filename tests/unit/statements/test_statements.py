@@ -430,7 +430,7 @@ def zm(code: str, amount: int, query: str, order: str, *, fee: str, net: str) ->
 
 def test_a_unionpay_file_is_cut_by_bytes():
     content = zm("S22", 1000, "Q1", "P1", fee="D00000000006", net="C00000000994") + zm(
-        "S30", 400, "Q2", "R1", "C00000000000", "D00000000400"
+        "S30", 400, "Q2", "R1", fee="C00000000000", net="D00000000400"
     )
     pay, refund = read("unionpay-zm/1", content, "SETTLEMENT")
     assert (pay.kind, pay.amount, pay.fee, pay.net, pay.transaction, pay.operation_no) == (
