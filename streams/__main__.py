@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "explain": "streams.cli.explain:explain",
     "gateway": "streams.cli.gateway:gateway",
     "health": "streams.cli.health:health",
+    "inbox": "streams.cli.inbox:inbox",
     "ingest": "streams.cli.ingest:ingest",
     "merchant": "streams.cli.merchant:merchant",
     "notifier": "streams.cli.notifier:notifier",

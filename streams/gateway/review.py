@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from stores import audit, proposals, reviewers, reviews
+from stores.pool import LOST
 from stores.proposals import Decided, Proposal, Verdict, Wanted
 from stores.reviewers import Reviewer
 from streams.cloudevents import attributes
@@ -49,15 +50,7 @@ DECIDED_S: Final = 5.0
 AGAIN: Final = timedelta(seconds=15)
 """After so long without a verdict a command is looked up, and sent again if nothing is known of it."""
 EVERY_S: Final = 5.0
-BROKEN: Final = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.UndefinedTableError,
-    asyncpg.InterfaceError,
-    OSError,
-    TimeoutError,
-)
+BROKEN: Final = (*LOST, asyncpg.UndefinedTableError)
 """What keeps the desk from its database, or its tables."""
 CODES: Final[dict[Refusal, str]] = {
     "not-found": "DISCREPANCY_NOT_FOUND",

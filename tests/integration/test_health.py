@@ -8,11 +8,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from msgspec import structs
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stores import figures, pool
-from streams.agents.health import HealthCollector, Limits, Measured, judge
+from streams.agents.health import HealthCollector, Limits, Measured, judge, measure
 from streams.settings import Settings
 from streams.topics import Topics, create
 
@@ -134,3 +135,18 @@ async def test_the_command_ends_by_what_it_found(held, database, kafka, topic_pr
     assert health("--stuck", "1").returncode == 0
     assert health("--json").stdout.startswith('{"figures":{"stuck":{"stripe:a":1}')
     assert health(CONCORD_POSTGRES="postgresql://nobody@127.0.0.1:1/none").returncode == 4
+
+
+async def test_markers_of_transactions_are_no_lag(held, kafka, topic_prefix):
+    """Every record in a transaction of its own: twice as many offsets as records."""
+    topics = Topics.load(prefix=topic_prefix, replication=1)
+    settings = Settings.from_env({"CONCORD_KAFKA": kafka.bootstrap})
+    await create(settings.kafka, topics)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=f"{topic_prefix}lag")
+    await producer.start()
+    for number in range(5):
+        async with producer.transaction():
+            await producer.send_and_wait(topics["decisions"], b"{}", partition=number % 2)
+    await producer.stop()
+    measured = await measure(held, settings.kafka, topics["decisions"], topics.partitions, NOW)
+    assert {place: count for place, count in measured.lag.items() if count} == {0: 3, 1: 2}
