@@ -1,6 +1,6 @@
 """An import and a run that are killed at a statement leave nothing half done, and double nothing when they are repeated (R-111, R-200).
 
-`RECON_KILLS=every` kills at every statement; without it at every fifth.
+`RECON_KILLS=every` kills at every statement; without it at every ninth.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streams.dev.services import Kafka, Postgres
 
 pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
-STEP = 1 if os.environ.get("RECON_KILLS") == "every" else 5
+STEP = 1 if os.environ.get("RECON_KILLS") == "every" else 9
 MOST = 120
 """More statements than any of the commands makes."""
 RESULTS = (
