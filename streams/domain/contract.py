@@ -178,6 +178,9 @@ class Contract(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc
     idempotency: Idempotency | None = None
     """None: every submit is a new one, so there is at most one (R-050)."""
     query: Query | None = None
+    """None: no promise is known of what a query finds."""
+    asks: bool = True
+    """False: the channel has nothing that can be asked; only its own word, its files and people settle what is open."""
     isolation: Literal["none", "manual"] = "none"
     """manual: nothing is submitted again or asked by itself; people and reconciliation settle it (R-051)."""
     failures: Failures = Failures()

@@ -100,8 +100,8 @@ def start_operation(turn: Turn, operation: Operation) -> None:
 
 
 def _first_query(turn: Turn, target: Target, contract: Contract) -> None:
-    """An isolated channel is not asked by itself (R-051)."""
-    alone = contract.isolation == "manual"
+    """An isolated channel is not asked by itself (R-051), and one that cannot be asked not at all."""
+    alone = contract.isolation == "manual" or not contract.asks
     target.query_at = None if alone else turn.at + query_moments(target, contract)[0] * SECOND_MS
 
 

@@ -218,6 +218,8 @@ class Turn:
     def request(self, target: Target, verb: Verb, why: str, *, not_after: int | None = None) -> None:
         """Ask the channel for something. Each verb is counted by itself, so that a replay gives each request its number again."""
         if verb == "QUERY":
+            if not self.contract(target.channel).asks:
+                return
             target.queries += 1
             number = target.queries
         elif verb == "CLOSE":

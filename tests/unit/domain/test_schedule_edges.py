@@ -186,3 +186,16 @@ def test_two_pieces_without_a_key_that_wait_in_vain_are_two_and_each_is_called_b
     world.wind(86_400)
     assert world.items() == {("UNKNOWN_ORDER", "high", "P1"), ("UNKNOWN_ORDER", "high", "P2")}
     assert len(world.open_conflicts()) == 2
+
+
+def test_a_channel_that_cannot_be_asked_is_not_and_a_person_hears_of_it_at_the_end():
+    """R-050, R-056: no request that nobody can make; what is open waits for the channel's own word."""
+    world = unhurried(Contract(asks=False, query_window_s=86_400))
+    world.row("submit P1 TIMEOUT a=-")
+    world.wind(86_399)
+    assert (queries(world), world.items()) == ([], set())
+    world.wind(2)
+    assert {kind for kind, _, _ in world.items()} == {"STUCK_UNKNOWN"}
+    assert world.row("callback P1 CONTRADICTORY e=E1 t=X1")
+    assert queries(world) == []
+    assert world.row("callback P1 SUCCESS e=E2 t=X1")[0].startswith("applied success")
