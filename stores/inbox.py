@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from stores.moving import Moving
 from stores.told import columns
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from stores.schema import Connection
@@ -22,23 +24,18 @@ NOT_BOOKED: Final = frozenset({"parked", "refused", "duplicate"})
 """Verdicts after which a card entry is not, or not yet, the card's."""
 NOT_HEARD: Final = frozenset({"same-key-other-payload", "test-mode"})
 
-_INBOX: Final = """
-INSERT INTO inbox AS known (
-    order_id, event_key, payload_hash, source, channel, channel_event_id, channel_transaction_id, event_type, event_version,
-    sequence, event_time, word, amount, currency, amount_text, fee, cumulative_refunded, number, reason, error_class, request_id,
-    raw_sha256, cause, signature_valid, process_status, process_rule, process_error, received_at, processed_at, seq
-)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
-    $11::text[], $12::text[], $13::bigint[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::text[], $19::text[],
-    $20::text[], $21::text[], $22::text[], $23::text[], $24::bool[], $25::text[], $26::text[], $27::text[], $28::timestamptz[],
-    $29::timestamptz[], $30::bigint[]
-)
+_INBOX: Final = Moving("inbox", """
+    order_id text, event_key text, payload_hash text, source text, channel text, channel_event_id text,
+    channel_transaction_id text, event_type text, event_version bigint, sequence bigint, event_time text, word text, amount bigint,
+    currency text, amount_text text, fee bigint, cumulative_refunded bigint, number text, reason text, error_class text,
+    request_id text, raw_sha256 text, cause text, signature_valid bool, process_status text, process_rule text, process_error text,
+    received_at timestamptz, processed_at timestamptz, seq bigint
+""", """
 ON CONFLICT (order_id, event_key, payload_hash) DO UPDATE SET
     number = EXCLUDED.number, process_status = EXCLUDED.process_status, process_rule = EXCLUDED.process_rule,
     process_error = EXCLUDED.process_error, processed_at = EXCLUDED.processed_at, seq = EXCLUDED.seq
 WHERE known.process_status = 'parked' AND known.seq < EXCLUDED.seq
-"""
+""")  # fmt: skip
 _REPEATS: Final = """
 UPDATE inbox SET repeats = repeats + more.number
   FROM unnest($1::text[], $2::text[], $3::text[], $4::int[]) AS more (order_id, event_key, payload_hash, number)
@@ -85,10 +82,9 @@ class Inbox:
         before[NUMBER], before[JUDGED] = row[NUMBER], row[JUDGED]
         before[PROCESSED], before[SEQ] = row[PROCESSED], row[SEQ]
 
-    async def write(self, connection: Connection) -> None:
+    async def write(self, connection: Connection, new: AbstractSet[str]) -> None:
         """Insert what is new, judge again what had waited, count what was repeated."""
-        if self._rows:
-            await connection.execute(_INBOX, *columns(self._rows.values()))
+        await _INBOX.write(connection, self._rows.values(), new)
         if self._repeats:
             await connection.execute(_REPEATS, *columns((*key, number) for key, number in self._repeats.items()))
 
@@ -102,16 +98,12 @@ def _key(decision: Decision, received_at: datetime | None) -> str:
 
 # -- the card's own account
 
-_CARDS: Final = """
-INSERT INTO card_entries (
-    channel, event_id, order_id, status, amount, currency, transaction, "authorization", number, posted_at, received_at, seq
-)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-    $11::timestamptz[], $12::bigint[]
-)
+_CARDS: Final = Moving("card_entries", """
+    channel text, event_id text, order_id text, status text, amount bigint, currency text, transaction text, "authorization" text,
+    number text, posted_at text, received_at timestamptz, seq bigint
+""", """
 ON CONFLICT (channel, event_id, order_id) DO NOTHING
-"""
+""")  # fmt: skip
 
 
 class CardEntries:
@@ -121,11 +113,9 @@ class CardEntries:
         self._rows: dict[tuple[str, str, str], tuple[Any, ...]] = {}
 
     def see(self, decision: Decision) -> None:
-        """A card entry, once it is the card's. The first word stands."""
+        """What the card's issuer said: an entry, once it is the card's. The first word stands."""
         said = decision.said
-        if said is None or decision.source != "card":
-            return
-        if decision.verdict in NOT_BOOKED or decision.rule in NOT_HEARD or said.event_id is None:
+        if said is None or said.event_id is None or decision.verdict in NOT_BOOKED or decision.rule in NOT_HEARD:
             return
         key = (said.channel, said.event_id, decision.order_id)
         self._rows.setdefault(key, (
@@ -133,7 +123,6 @@ class CardEntries:
             said.event_time, said.received_at or decision.decided_at, decision.seq,
         ))  # fmt: skip
 
-    async def write(self, connection: Connection) -> None:
+    async def write(self, connection: Connection, new: AbstractSet[str]) -> None:
         """Insert what is new."""
-        if self._rows:
-            await connection.execute(_CARDS, *columns(self._rows.values()))
+        await _CARDS.write(connection, self._rows.values(), new)

@@ -28,7 +28,7 @@ class Ledger:
             self.postings.append((*key, entry.cr, -entry.amount))
 
     async def write(self, connection: Connection) -> None:
-        """Copy them in. An entry that is there already is refused: nothing is posted twice."""
+        """Copy them in, postings first, as the tables demand. An entry that is there already is refused: nothing is posted twice."""
         if self.entries:
-            await connection.copy_records_to_table("ledger_entries", records=self.entries, columns=ENTRIES)
             await connection.copy_records_to_table("postings", records=self.postings, columns=POSTINGS)
+            await connection.copy_records_to_table("ledger_entries", records=self.entries, columns=ENTRIES)

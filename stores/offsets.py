@@ -6,8 +6,9 @@ the row's lock lets one through, and whoever lost the partition meanwhile finds 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from stores.moving import Moving
 from stores.told import DecisionLostError, columns
 
 if TYPE_CHECKING:
@@ -64,19 +65,28 @@ async def move(connection: Connection, moved: Mapping[Place, tuple[int, int]]) -
 # -- orders
 
 _KNOWN: Final = "SELECT order_id, seq FROM orders WHERE order_id = ANY($1::text[])"
-_ORDERS: Final = """
-INSERT INTO orders AS known (order_id, seq, updated_at)
-SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[])
+_ORDERS: Final = Moving("orders", """
+    order_id text, seq bigint, updated_at timestamptz
+""", """
 ON CONFLICT (order_id) DO UPDATE SET seq = EXCLUDED.seq, updated_at = EXCLUDED.updated_at WHERE known.seq < EXCLUDED.seq
-"""
+""")  # fmt: skip
 
 
-async def fresh(connection: Connection, told: Sequence[Told], *, whole: bool = True) -> list[Told]:
-    """Those decisions that are not in the books yet, in their order; the orders are moved on past them.
+class Fresh(NamedTuple):
+    """Decisions that are not in the books yet, in their order; `orders` are those of which nothing was there before."""
+
+    told: list[Told]
+    orders: set[str]
+
+
+async def fresh(connection: Connection, told: Sequence[Told], *, whole: bool = True) -> Fresh:
+    """Those decisions that are not in the books yet; the orders are moved on past them.
 
     `whole`: the topic still has its beginning, so that an order begins with its first decision. Raises `DecisionLostError` for a gap.
     """
-    last = dict(await connection.fetch(_KNOWN, list({one.decision.order_id for one in told})))
+    orders = {one.decision.order_id for one in told}
+    last: dict[str, int] = dict(await connection.fetch(_KNOWN, list(orders)))
+    orders.difference_update(last)
     new: list[Told] = []
     moved: dict[str, tuple[str, int, object]] = {}
     for one in told:
@@ -92,6 +102,5 @@ async def fresh(connection: Connection, told: Sequence[Told], *, whole: bool = T
         last[decision.order_id] = decision.seq
         moved[decision.order_id] = (decision.order_id, decision.seq, decision.decided_at)
         new.append(one)
-    if moved:
-        await connection.execute(_ORDERS, *columns(moved.values()))
-    return new
+    await _ORDERS.write(connection, moved.values(), orders)
+    return Fresh(new, orders)

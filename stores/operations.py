@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from stores.moving import Moving
 from stores.payments import NOT_ASKED
-from stores.told import columns
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from stores.schema import Connection
     from streams.domain.decisions import Decision, Standing
 
-_OPERATIONS: Final = """
-INSERT INTO operations AS known (
-    merchant, number, order_id, kind, payment_no, channel, amount, currency, state, transaction, evidence, success_at, sequence,
-    late, attempts, queries, next_query_at, window_ends_at, seq, created_at, updated_at
-)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[], $10::text[],
-    $11::text[], $12::timestamptz[], $13::bigint[], $14::bool[], $15::int[], $16::int[], $17::timestamptz[], $18::timestamptz[],
-    $19::bigint[], $20::timestamptz[], $21::timestamptz[]
-)
+_OPERATIONS: Final = Moving("operations", """
+    merchant text, number text, order_id text, kind text, payment_no text, channel text, amount bigint, currency text, state text,
+    transaction text, evidence text, success_at timestamptz, sequence bigint, late bool, attempts int, queries int,
+    next_query_at timestamptz, window_ends_at timestamptz, seq bigint, created_at timestamptz, updated_at timestamptz
+""", """
 ON CONFLICT (merchant, number, order_id) DO UPDATE SET
     channel = EXCLUDED.channel, amount = EXCLUDED.amount, currency = EXCLUDED.currency, state = EXCLUDED.state,
     transaction = EXCLUDED.transaction, evidence = EXCLUDED.evidence, success_at = EXCLUDED.success_at,
@@ -28,32 +25,25 @@ ON CONFLICT (merchant, number, order_id) DO UPDATE SET
     next_query_at = EXCLUDED.next_query_at, window_ends_at = EXCLUDED.window_ends_at, seq = EXCLUDED.seq,
     updated_at = EXCLUDED.updated_at
 WHERE known.seq < EXCLUDED.seq
-"""
-_REFUNDS: Final = """
-INSERT INTO refunds AS known (
-    merchant, refund_no, order_id, payment_no, requested_amount, currency, state, merchant_status, processor_status, card_status,
-    seq, updated_at
-)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-    $11::bigint[], $12::timestamptz[]
-)
+""")  # fmt: skip
+_REFUNDS: Final = Moving("refunds", """
+    merchant text, refund_no text, order_id text, payment_no text, requested_amount bigint, currency text, state text,
+    merchant_status text, processor_status text, card_status text, seq bigint, updated_at timestamptz
+""", """
 ON CONFLICT (merchant, refund_no, order_id) DO UPDATE SET
     requested_amount = EXCLUDED.requested_amount, currency = EXCLUDED.currency, state = EXCLUDED.state,
     merchant_status = EXCLUDED.merchant_status, processor_status = EXCLUDED.processor_status, card_status = EXCLUDED.card_status,
     seq = EXCLUDED.seq, updated_at = EXCLUDED.updated_at
 WHERE known.seq < EXCLUDED.seq
-"""
-_WALLETS: Final = """
-INSERT INTO wallet_legs AS known (merchant, refund_no, order_id, status, amount, currency, seq, updated_at)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::timestamptz[]
-)
+""")  # fmt: skip
+_WALLETS: Final = Moving("wallet_legs", """
+    merchant text, refund_no text, order_id text, status text, amount bigint, currency text, seq bigint, updated_at timestamptz
+""", """
 ON CONFLICT (merchant, refund_no, order_id) DO UPDATE SET
     status = EXCLUDED.status, amount = EXCLUDED.amount, currency = EXCLUDED.currency, seq = EXCLUDED.seq,
     updated_at = EXCLUDED.updated_at
 WHERE known.seq < EXCLUDED.seq
-"""
+""")  # fmt: skip
 CREATED: Final = 19
 
 
@@ -87,8 +77,8 @@ class Operations:
         if shown is not None and shown.wallet is not None:
             self._wallets[key] = (*key, shown.wallet, one.amount, one.currency, *when)
 
-    async def write(self, connection: Connection) -> None:
+    async def write(self, connection: Connection, new: AbstractSet[str]) -> None:
         """Insert or move on, never back."""
-        for statement, rows in ((_OPERATIONS, self._rows), (_REFUNDS, self._refunds), (_WALLETS, self._wallets)):
-            if rows:
-                await connection.execute(statement, *columns(rows.values()))
+        await _OPERATIONS.write(connection, self._rows.values(), new)
+        await _REFUNDS.write(connection, self._refunds.values(), new)
+        await _WALLETS.write(connection, self._wallets.values(), new)

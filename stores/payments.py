@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stores.told import columns
+from stores.moving import Moving
 from streams.domain.decisions import Asked, Money
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from stores.schema import Connection
     from streams.domain.decisions import Decision, Standing
 
 NOT_ASKED: Final = Asked()
 
-_PAYMENTS: Final = """
-INSERT INTO payments AS known (
-    merchant, payment_no, order_id, biz_code, channel, amount, currency, state, transaction, evidence, expires_at, success_at,
-    sequence, version, fee, announced, captured, held, returned, disputed, dispute, duplicate, fulfilled, finished, order_total,
-    attempts, queries, closes, next_query_at, lease_ends_at, window_ends_at, seq, created_at, updated_at
-)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[],
-    $11::timestamptz[], $12::timestamptz[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bool[], $17::bigint[], $18::bigint[],
-    $19::bigint[], $20::bigint[], $21::text[], $22::bool[], $23::bool[], $24::bool[], $25::bigint[], $26::int[], $27::int[],
-    $28::int[], $29::timestamptz[], $30::timestamptz[], $31::timestamptz[], $32::bigint[], $33::timestamptz[], $34::timestamptz[]
-)
+_PAYMENTS: Final = Moving("payments", """
+    merchant text, payment_no text, order_id text, biz_code text, channel text, amount bigint, currency text, state text,
+    transaction text, evidence text, expires_at timestamptz, success_at timestamptz, sequence bigint, version bigint, fee bigint,
+    announced bool, captured bigint, held bigint, returned bigint, disputed bigint, dispute text, duplicate bool, fulfilled bool,
+    finished bool, order_total bigint, attempts int, queries int, closes int, next_query_at timestamptz, lease_ends_at timestamptz,
+    window_ends_at timestamptz, seq bigint, created_at timestamptz, updated_at timestamptz
+""", """
 ON CONFLICT (merchant, payment_no, order_id) DO UPDATE SET
     biz_code = EXCLUDED.biz_code, channel = EXCLUDED.channel, amount = EXCLUDED.amount, currency = EXCLUDED.currency,
     state = EXCLUDED.state, transaction = EXCLUDED.transaction, evidence = EXCLUDED.evidence,
@@ -36,7 +33,7 @@ ON CONFLICT (merchant, payment_no, order_id) DO UPDATE SET
     next_query_at = EXCLUDED.next_query_at, lease_ends_at = EXCLUDED.lease_ends_at, window_ends_at = EXCLUDED.window_ends_at,
     seq = EXCLUDED.seq, updated_at = EXCLUDED.updated_at
 WHERE known.seq < EXCLUDED.seq
-"""
+""")  # fmt: skip
 EXPIRES, CREATED = 10, 32
 """Places in a row of what an earlier row of the same payment tells better."""
 
@@ -57,10 +54,9 @@ class Payments:
             row[EXPIRES] = row[EXPIRES] or before[EXPIRES]
         self._rows[key] = row
 
-    async def write(self, connection: Connection) -> None:
+    async def write(self, connection: Connection, new: AbstractSet[str]) -> None:
         """Insert or move on, never back: a row that is as new stays."""
-        if self._rows:
-            await connection.execute(_PAYMENTS, *columns(self._rows.values()))
+        await _PAYMENTS.write(connection, self._rows.values(), new)
 
 
 def _row(decision: Decision, one: Standing) -> list[Any]:
@@ -77,22 +73,18 @@ def _row(decision: Decision, one: Standing) -> list[Any]:
 
 # -- attempts
 
-_ATTEMPTS: Final = """
-INSERT INTO attempts AS known (
-    merchant, number, order_id, attempt, kind, channel, amount, currency, idempotency_key, transaction, state, sends, refused_by,
-    first_sent_at, last_sent_at, seq
-)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::int[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[], $10::text[],
-    $11::text[], $12::int[], $13::text[], $14::timestamptz[], $15::timestamptz[], $16::bigint[]
-)
+_ATTEMPTS: Final = Moving("attempts", """
+    merchant text, number text, order_id text, attempt int, kind text, channel text, amount bigint, currency text,
+    idempotency_key text, transaction text, state text, sends int, refused_by text, first_sent_at timestamptz,
+    last_sent_at timestamptz, seq bigint
+""", """
 ON CONFLICT (merchant, number, order_id, attempt) DO UPDATE SET
     channel = EXCLUDED.channel, idempotency_key = coalesce(EXCLUDED.idempotency_key, known.idempotency_key),
     transaction = EXCLUDED.transaction, state = EXCLUDED.state, sends = EXCLUDED.sends, refused_by = EXCLUDED.refused_by,
     last_sent_at = CASE WHEN EXCLUDED.sends > known.sends THEN EXCLUDED.last_sent_at ELSE known.last_sent_at END,
     seq = EXCLUDED.seq
 WHERE known.seq < EXCLUDED.seq
-"""
+""")  # fmt: skip
 KEY, SENDS, FIRST, LAST = 8, 11, 13, 14
 
 
@@ -102,10 +94,9 @@ class Attempts:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, str, int], list[Any]] = {}
 
-    def see(self, decision: Decision, one: Standing) -> None:
+    def see(self, decision: Decision, one: Standing, asked: Asked) -> None:
         """The last attempt of an operation, if there is one."""
-        asked = one.asked
-        if asked is None or not asked.attempts:
+        if not asked.attempts:
             return
         at = decision.decided_at
         key = (one.merchant or "", one.number, decision.order_id, asked.attempts)
@@ -120,7 +111,6 @@ class Attempts:
             row[LAST] = at if row[SENDS] > before[SENDS] else before[LAST]
         self._rows[key] = row
 
-    async def write(self, connection: Connection) -> None:
+    async def write(self, connection: Connection, new: AbstractSet[str]) -> None:
         """Insert or move on. The first and the last sending keep the moments of the decisions that made them."""
-        if self._rows:
-            await connection.execute(_ATTEMPTS, *columns(self._rows.values()))
+        await _ATTEMPTS.write(connection, self._rows.values(), new)

@@ -84,12 +84,11 @@ class Claims:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, str], tuple[Any, ...]] = {}
 
-    def see(self, decision: Decision, one: Standing) -> None:
+    def see(self, decision: Decision, one: Standing, transaction: str) -> None:
         """An operation that names its channel's transaction claims it."""
-        if one.transaction is not None:
-            key = (one.channel, one.transaction, decision.order_id)
-            if key not in self._rows:
-                self._rows[key] = (*key, one.merchant or "", one.number, decision.decided_at)
+        key = (one.channel, transaction, decision.order_id)
+        if key not in self._rows:
+            self._rows[key] = (*key, one.merchant or "", one.number, decision.decided_at)
 
     async def write(self, connection: Connection) -> bool:
         """Take what is free; remember what several claim. Whether there was such."""

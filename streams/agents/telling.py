@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NUL: Final = b"\\u0000"
 NO_NUL: Final = b"\\ufffd"
+ESCAPE: Final = b"\\"
 LONGEST: Final = 1024
 """Characters of a text that comes from records which nobody has checked."""
 
@@ -44,13 +45,13 @@ _carried: Final = msgspec.json.Decoder(_Carried).decode
 
 def told(record: Any) -> Told:
     """A record of the decisions. Raises `msgspec.MsgspecError` for one that no worker has written."""
-    cause = trace = None
-    for name, value in record.headers:
-        if name == "cause":
-            cause = value.decode()
-        elif name == "traceparent":
-            trace = value.decode()
-    return Told(_decision(_storable(record.value)), cause, trace)
+    headers: dict[str, bytes] = dict(record.headers)
+    cause, trace = headers.get("cause"), headers.get("traceparent")
+    return Told(
+        _decision(_storable(record.value)),
+        None if cause is None else cause.decode(),
+        None if trace is None else trace.decode(),
+    )
 
 
 def raw_message(record: Any, sealer: Sealer | None) -> RawMessage | None:
@@ -116,7 +117,9 @@ def moment(milliseconds: int) -> datetime:
 
 
 def _storable(value: bytes) -> bytes:
-    return value.replace(NUL, NO_NUL) if NUL in value else value
+    if ESCAPE in value and NUL in value:  # to look for one byte costs a tenth of what the rest costs
+        return value.replace(NUL, NO_NUL)
+    return value
 
 
 def _text(value: bytes) -> str:

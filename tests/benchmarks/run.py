@@ -22,6 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+import uvloop
+
 from streams.dev.kafka import KafkaCluster
 from tests.benchmarks import reconciliation, routing
 from tests.benchmarks.gateway import measure as notices
@@ -115,7 +117,7 @@ def gateway(cluster: KafkaCluster, reps: int) -> None:
 def books(reps: int) -> None:
     """Rows a second that the projector writes, beside copies of the same rows."""
     with shared_postgres() as postgres:
-        for line in lines(asyncio.run(project(postgres.dsn, 6000, reps))):
+        for line in lines(uvloop.run(project(postgres.dsn, 6000, reps))):
             print(line, flush=True)
 
 

@@ -80,22 +80,43 @@ async def test_a_migration_that_fails_leaves_nothing_of_itself_and_keeps_those_b
     assert await connection.fetchval("SELECT to_regclass('public.b')") is None
 
 
-async def test_an_unbalanced_entry_cannot_be_committed(connection):
-    """R-180: debits equal credits, by constraint."""
+ENTRY = "INSERT INTO ledger_entries VALUES ('O', 1, 0, 'P', 'CNY', 'd', '2026-01-01Z')"
+
+
+async def test_postings_that_do_not_balance_are_refused_with_their_statement(connection):
+    """R-180: debits equal credits, by constraint; of an entry that is there already, too."""
     await schema.migrate(connection, AT)
-    for postings in ("('O', 1, 0, 'a', 5), ('O', 1, 0, 'b', -4)", "('O', 1, 0, 'a', 5)", ""):
+    for postings in ("('O', 1, 0, 'a', 5), ('O', 1, 0, 'b', -4)", "('O', 1, 0, 'a', 5)"):
         with pytest.raises(asyncpg.CheckViolationError, match="add up to"):
-            await _posted(connection, postings)
+            await connection.execute(f"INSERT INTO postings VALUES {postings}")
     await _posted(connection, "('O', 1, 0, 'a', 5), ('O', 1, 0, 'b', -5)")
     with pytest.raises(asyncpg.CheckViolationError, match="add up to"):
         await connection.execute("INSERT INTO postings VALUES ('O', 1, 0, 'c', 1)")
 
 
+async def test_an_entry_without_postings_and_postings_without_an_entry_are_refused(connection):
+    """R-180: neither half of a double entry is there alone."""
+    await schema.migrate(connection, AT)
+    with pytest.raises(asyncpg.CheckViolationError, match="O/1/0 has no postings"):
+        await connection.execute(ENTRY)
+    with pytest.raises(asyncpg.ForeignKeyViolationError, match="is not present in table"):
+        await connection.execute("INSERT INTO postings VALUES ('O', 1, 0, 'a', 5), ('O', 1, 0, 'b', -5)")
+
+
+async def test_entries_of_many_postings_are_judged_one_by_one(connection):
+    """R-180: what is missing in one entry is not made good by another."""
+    await schema.migrate(connection, AT)
+    with pytest.raises(asyncpg.CheckViolationError, match="add up to"):
+        await connection.execute(
+            "INSERT INTO postings VALUES ('O', 1, 0, 'a', 5), ('O', 1, 0, 'b', -4), ('O', 1, 1, 'a', 4), ('O', 1, 1, 'b', -5)"
+        )
+    await _posted(connection, "('O', 1, 0, 'a', 5), ('O', 1, 0, 'b', -2), ('O', 1, 0, 'c', -3)")
+
+
 async def _posted(connection, postings: str) -> None:
     async with connection.transaction():
-        await connection.execute("INSERT INTO ledger_entries VALUES ('O', 1, 0, 'P', 'CNY', 'd', '2026-01-01Z')")
-        if postings:
-            await connection.execute(f"INSERT INTO postings VALUES {postings}")
+        await connection.execute(f"INSERT INTO postings VALUES {postings}")
+        await connection.execute(ENTRY)
 
 
 @pytest.mark.parametrize(
