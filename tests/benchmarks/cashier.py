@@ -207,7 +207,7 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
             values = [one[key] for one in found[part]]
             cells.append(f"{median(values):.1f} ({min(values):.1f} to {max(values):.1f})")
         statuses = sum((Counter(one.get("statuses", {})) for one in found[part]), Counter())
-        yield f"| {part} | {' | '.join(cells)} | {', '.join(f'{n} × {s}' for s, n in statuses.items())} |"
+        yield f"| {part} | {' | '.join(cells)} | {', '.join(f'{n} x {s}' for s, n in statuses.items())} |"
     yield f"CPU of creates: gateway {found['gateway_cpu']:.0%}, worker {found['worker_cpu']:.0%} of a core; load {found['load']:.1f}"
 
 
