@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _pack: Final = msgpack.Encoder().encode
 
+SETTLED: Final = "SETTLED"
+"""What an update is called that tells of no state, but that the money of a payment is at the bank."""
+
 KEY_BYTES: Final = 8
 """Enough within one order."""
 

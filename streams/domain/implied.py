@@ -35,6 +35,8 @@ def implied(order: Order) -> Iterator[tuple[str, str]]:
 def _of_payment(order: Order, payment: Payment) -> Iterator[tuple[str, str]]:
     for state in payment.path:
         yield "updates", identity.update_id(order, payment, state)
+    if payment.settled_by is not None:
+        yield "updates", identity.update_id(order, payment, identity.SETTLED)
     for number in range(1, payment.actions + 1):
         yield "updates", identity.action_id(order, payment, number)
     if payment.announced:

@@ -112,7 +112,7 @@ def settle(turn: Turn, target: Target | None, event: Settled, _fact: Fact) -> Ru
     assert isinstance(target, Payment)
     turn.say(
         PaymentUpdate(
-            id=identity.update_id(turn.order, target, "SETTLED"),
+            id=identity.update_id(turn.order, target, identity.SETTLED),
             order_id=turn.order.order_id,
             payment_no=target.payment_no,
             merchant=target.merchant,

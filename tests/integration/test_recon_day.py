@@ -183,6 +183,8 @@ async def test_a_day_ends_with_every_unit_of_money_proven(job: Job, kept: Books,
 
     audit = job.run("audit", "books", CONCORD_POSTGRES=kept.dsn)
     assert audit.returncode == 0, audit.stdout + audit.stderr
+    recomputed = job.run("audit", "stream")
+    assert recomputed.returncode == 0, recomputed.stdout + recomputed.stderr
     batches = json.loads(kept.run("show", "--format", "json"))
     for one in batches:
         assert "the same" in kept.run("replay", str(one["id"]))

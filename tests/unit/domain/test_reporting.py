@@ -11,6 +11,7 @@ from streams.domain.contract import Contract
 from streams.domain.converge import converge
 from streams.domain.decisions import Decision, Discrepancy, PaymentUpdate
 from streams.domain.events import Answer
+from streams.domain.implied import implied
 from streams.domain.reporting import keyed
 from streams.domain.reports import Agreement, Booking, Difference, PayoutNotice, Settled
 from tests.support.worlds import START, World, event
@@ -198,6 +199,8 @@ def test_settlement_is_said_once_and_is_no_state():
     (update,) = [one for one in said if type(one) is PaymentUpdate]
     assert (update.funds_stage, update.state, update.before) == ("SETTLED", "SUCCESS", "SUCCESS")
     assert order.payments[0].settled_by == "PO1"
+    told = [("updates", one.id) for one in said if type(one) is PaymentUpdate]
+    assert [one for one in implied(order) if one[1].endswith("/SETTLED")] == told, "an auditor knows it from the state"
     _, said, rules = tell(world(), settled)
     assert rules == ["not-settled"]
 
