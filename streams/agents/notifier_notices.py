@@ -85,6 +85,8 @@ def _type(told: Told) -> str | None:
     if isinstance(told, PaymentSuccess):
         return "payment.succeeded"
     if isinstance(told, PaymentUpdate):
+        if told.funds_stage is not None:
+            return "payment.settled"
         if told.state == AUTHORIZED:
             return "payment.authorized"
         return "payment.failed" if told.state in UNPAID else None

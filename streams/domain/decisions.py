@@ -76,7 +76,7 @@ class PaymentUpdate(Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     transaction: str | None
     decision: str
     decided_at: datetime
-    funds_stage: Literal["IN_TRANSIT", "SETTLED"] = "IN_TRANSIT"
+    funds_stage: Literal["SETTLED"] | None = None
     """SETTLED: a bank credit contains its money (R-134). `state` and `before` are then both SUCCESS."""
 
 

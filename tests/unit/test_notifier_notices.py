@@ -99,3 +99,14 @@ def test_notices_of_one_order_are_placed_as_they_were_decided():
         (7, 1),
         (10, 0),
     ]
+
+
+def test_a_settlement_is_told_as_such_and_a_failure_has_no_stage_of_funds():
+    """R-134: payment result and settlement result are two things."""
+    settled = notices.notice(update("SUCCESS", funds_stage="SETTLED"))
+    assert settled is not None
+    assert settled.type == "payment.settled"
+    assert msgspec.json.decode(settled.body)["data"]["funds_stage"] == "SETTLED"
+    failed = notices.notice(update("FAIL"))
+    assert failed is not None
+    assert "funds_stage" not in msgspec.json.decode(failed.body)["data"]
