@@ -14,6 +14,7 @@ from streams.domain.bills import UNDECIDED, WON, Local, Locals, Outcome, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from streams.domain.contract import Contract
     from streams.domain.lines import SettlementRow
 
 
@@ -56,3 +57,8 @@ def _verdict(row: SettlementRow, local: Local) -> Verdict:
 def residual(stated: int, rows: Sequence[SettlementRow]) -> int:
     """What a payout has over the sum of its rows, signed minor units; 0 where they explain it."""
     return stated - sum(row.amount - (row.fee or 0) for row in rows)
+
+
+def unexplained(left: int, contract: Contract) -> bool:
+    """Whether what is left over needs a person: more than the contract lets a batch miss its rows by (R-189)."""
+    return abs(left) > contract.differences.rounding

@@ -283,7 +283,7 @@ class Files:
             return
         left = settlements.residual(batch.payout.amount, batch.parts)
         self.bank.residuals[batch.payout.ref] = left
-        if left:
+        if settlements.unexplained(left, self._run.contracts.get(channel)):
             detail = f"the payout has {left} {batch.payout.currency} over its rows"
             told = reporter.difference(
                 "UNEXPLAINED_RESIDUAL",
