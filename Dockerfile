@@ -1,4 +1,4 @@
-# The worker, as a user without rights. `docker compose up` builds it.
+# Every role, as a user without rights; the worker without a command. `docker compose up` builds it.
 FROM python:3.11-slim
 
 ENV PYTHONUNBUFFERED=1 \
@@ -17,12 +17,12 @@ COPY streams ./streams
 COPY stores ./stores
 RUN pip install --no-deps --no-build-isolation . \
     && useradd --system --uid 10001 --create-home concord \
-    && install -d -o concord /var/lib/concord
+    && install -d -o concord /var/lib/concord /accounts
 
 USER concord
 ENV CONCORD_STATE_DIR=/var/lib/concord \
     CONCORD_WEB_HOST=0.0.0.0
-VOLUME /var/lib/concord
+VOLUME /var/lib/concord /accounts
 EXPOSE 6066
 
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \

@@ -49,6 +49,7 @@ class RatesType(click.ParamType):
               help="Seconds that every request takes.")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=click.IntRange(1, 65535), default=8700, show_default=True)
+@click.option("--address", help="How others reach it, such as http://simulator:8700; it stands in the accounts file.")
 @click.option("--credentials", type=click.Path(file_okay=False, path_type=Path), default=Path(".concord/simulator"), show_default=True,
               help="Folder that our side's credentials files are written to (test keys).")  # fmt: skip
 @click.option("--accounts", type=click.Path(dir_okay=False, path_type=Path),
@@ -65,6 +66,7 @@ def simulate(
     latency: float,
     host: str,
     port: int,
+    address: str | None,
     credentials: Path,
     accounts: Path | None,
     merchant: str | None,
@@ -75,7 +77,7 @@ def simulate(
     played = [_play(name.strip(), seed, faults, settle) for name in channels.split(",") if name.strip()]
     if not played:
         raise click.UsageError("--channels is empty; name at least one, as simulator or stripe:acct_1")
-    base = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"  # noqa: S104  compared, not listened on
+    base = address or f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"  # noqa: S104  compared, not listened on
     for one in played:
         click.echo(f"{one.channel}:{one.account} at {base}/{one.channel} with {one.write_credentials(credentials)}")
     if accounts is not None:
