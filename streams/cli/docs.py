@@ -1,7 +1,7 @@
 """`concord docs write|check`: the reference pages that are made from the code, so that they cannot tell another story.
 
 `topics.md` comes from topics.yaml, `contracts.md` from the contract files, `machines.md` and `discrepancies.md` from the tables of the
-law, `schemas/*.json` from the wire types.
+law, `schemas/*.json` from the wire types, `asyncapi.json` from the topics and them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from streams.cli.asyncapi import document
 from streams.cli.contracts import contracts_page
 from streams.codec import schemas
 from streams.domain.tables import COMES_BACK, DISPUTE, EXITS, KINDS, MACHINES, mermaid
@@ -93,9 +94,14 @@ def pages() -> dict[str, str]:
     """Every generated page: its name in the folder, and its text."""
     made = {"topics.md": topics_page(Topics.load()), "contracts.md": contracts_page(), "machines.md": machines_page()}
     made["discrepancies.md"] = discrepancies_page()
+    made["asyncapi.json"] = _json(document(Topics.load()))
     for name, schema in sorted(schemas().items()):
-        made[f"schemas/{name}.json"] = msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+        made[f"schemas/{name}.json"] = _json(schema)
     return made
+
+
+def _json(plain: Mapping[str, object]) -> str:
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
 
 
 def machines_page() -> str:
