@@ -7,7 +7,7 @@ SEEDS  ?=
 MODULES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo up down test unit integration faults mutants bench check docs lock
+.PHONY: help venv demo up down test unit integration faults mutants bench check docs lock sbom
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,3 +60,6 @@ docs: $(STAMP) ## write the generated pages again
 
 lock: $(STAMP) ## requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 --all-extras --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+
+sbom: $(STAMP) ## sbom.json: every dependency with its hashes, as CycloneDX
+	$(BIN)/uv tool run --quiet --from cyclonedx-bom==7.5.0 cyclonedx-py requirements requirements.lock --output-format JSON --output-file sbom.json
