@@ -21,6 +21,9 @@ pytestmark = [
 ]
 
 
+TRIES = 3
+
+
 @pytest.fixture(scope="module")
 def unverified(_servers: None) -> Iterator[str]:
     """A broker that takes records outside any transaction's list, so that markers can be lost on purpose: its address."""
@@ -36,12 +39,13 @@ def unverified(_servers: None) -> Iterator[str]:
     ],
 )
 async def test_a_lost_marker_is_rolled_forward(unverified: str, tmp_path: Path, name: str, table: str):
-    lab = directed.Lab(unverified, tmp_path if table == "rocksdb" else None)
-
-    violations = await directed.SCENARIOS[name](lab)
-
-    assert violations == []
-    assert lab.rolled_forward > 0
+    """Where the broker was quicker than whoever takes the marker away, nothing was lost, and it is tried again."""
+    for number in range(TRIES):
+        lab = directed.Lab(unverified, tmp_path / str(number) if table == "rocksdb" else None)
+        assert await directed.SCENARIOS[name](lab) == []
+        if lab.rolled_forward > 0:
+            return
+    pytest.fail(f"no marker was lost in {TRIES} tries")
 
 
 async def test_a_transaction_of_unknown_outcome_is_neither_lost_nor_doubled(unverified: str):
